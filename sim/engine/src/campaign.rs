@@ -1,8 +1,10 @@
 //! Runs a campaign of many seeds on several threads.
 
 use crate::history::SimViolation;
-use crate::run::{InjectedBug, RunPlan, Totals, run};
+use crate::injected_bug::InjectedBug;
+use crate::run::{RunPlan, run};
 use crate::subject::SimSubject;
+use crate::totals::Totals;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};

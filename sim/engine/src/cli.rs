@@ -3,9 +3,11 @@
 use crate::campaign::{CampaignFindings, CrashCampaign, execute};
 use crate::exhaustive::{alphabet, search};
 use crate::history::SimViolation;
+use crate::injected_bug::InjectedBug;
 use crate::progress::ProgressFile;
-use crate::run::{InjectedBug, RunPlan, Totals, run, shrink};
+use crate::run::{RunPlan, run, shrink};
 use crate::subject::SimSubject;
+use crate::totals::Totals;
 use clap::Subcommand;
 use platform::clock;
 use std::io::Write as _;
@@ -22,7 +24,7 @@ const TRACE_LINES: usize = 120;
 /// The verbs of `ibid-sim` that simulate the engine.
 #[derive(Subcommand)]
 pub enum EngineVerb {
-    /// Run random operations with random crashes, one run per seed
+    /// Run random operations with random crashes and faults, one run per seed
     Crash {
         /// Number of runs
         #[arg(long, default_value_t = 1000)]
@@ -34,6 +36,9 @@ pub enum EngineVerb {
         #[arg(long, default_value_t = 2)]
         jobs: usize,
         /// Inject a bug; exit with 0 only if the simulator finds it
+        ///
+        /// Each bug represents a class of errors of a drive or an array, and is found within 2000
+        /// runs. docs/simulator.md lists the faults that every campaign makes.
         #[arg(long)]
         inject: Option<InjectedBug>,
         /// Stop after this many violations
@@ -185,24 +190,17 @@ fn print_findings<S: SimSubject>(campaign: &CrashCampaign, findings: &CampaignFi
 }
 
 fn print_totals(totals: &Totals) {
-    let Totals {
-        runs,
-        crashes,
-        crashes_in_recovery,
-        submitted,
-        answered,
-        refused,
-        present,
-        absent,
-        failures,
-        ios,
-        fscks,
-        accounting_checks,
-    } = totals;
+    let Totals { runs, crashes, crashes_in_recovery, process_crashes, failures, ios, .. } = totals;
+    let Totals { damages, closed, hung, fscks, accounting_checks, censuses, .. } = totals;
+    let Totals { submitted, answered, refused, present, absent, .. } = totals;
     out(&format!(
-        "{runs} runs, {crashes} crashes ({crashes_in_recovery} during recovery), {failures} drive failures, {ios} writes and flushes"
+        "{runs} runs, {crashes} crashes ({crashes_in_recovery} during recovery, {process_crashes} of the process only)"
     ));
-    out(&format!("{fscks} arrays checked by fsck after a crash, {accounting_checks} comparisons of space accounting"));
+    out(&format!(
+        "{failures} drive failures, {hung} hung accesses, {damages} damaged places, {closed} arrays not opened for damage"
+    ));
+    out(&format!("{ios} writes and flushes, {fscks} arrays checked by fsck after a crash"));
+    out(&format!("{accounting_checks} comparisons of space accounting, {censuses} counts and audits under load"));
     out(&format!("{submitted} operations, {answered} answered, {refused} refused for lack of space"));
     out(&format!("{} unanswered at a crash: {present} present after it, {absent} absent", present + absent));
 }

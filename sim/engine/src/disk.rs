@@ -2,18 +2,22 @@
 //!
 //! A write is readable at once. It is stable if a flush started after the write ended and the flush
 //! has ended too, or if the write was durable. A crash keeps any subset of the other sectors, in
-//! any version, torn and out of order. The drive can also fail, fill up, stop at its n-th access,
-//! and ignore flushes. The last fault shows that the simulator would detect a missing flush in the
-//! engine.
+//! any version, torn and out of order. The drive writes units of 512 bytes or 4 KiB atomically.
+//!
+//! The drive can also fail, fill up, stop at its n-th access, write only the first sectors, flip
+//! bits, and lose sectors. [`DriveBug`]s break its contract: they show that the simulator would
+//! detect the same error in the engine.
 
+mod damage;
 mod image;
 mod pending;
 
+pub use damage::DamageKind;
 use image::Image;
 pub use image::SECTOR;
 use pending::Pending;
 use platform::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use testing::Rng;
 
@@ -34,6 +38,14 @@ pub enum DriveBug {
         /// Offset after the last byte.
         to: u64,
     },
+    /// Flushes and durable writes report success but make nothing stable.
+    NothingDurable,
+    /// A short write reports success.
+    ShortWrites,
+    /// Damage also hits the bytes at this distance before and after it.
+    Mirror(u64),
+    /// A power failure destroys each block of 4 KiB that was being written in part.
+    Neighbours,
 }
 
 /// Faults to inject. Accesses (writes, flushes and allocations) are counted from 1 since the last
@@ -42,7 +54,7 @@ pub enum DriveBug {
 pub struct Faults {
     /// Access at which the drive stops. It may be done in part; all later calls fail.
     pub crash_at: Option<u64>,
-    /// Access that fails.
+    /// Access that fails. A write stores only its first sectors, possibly none.
     pub error_at: Option<u64>,
     /// Byte ranges (from, to) where reads fail.
     pub bad: Vec<(u64, u64)>,
@@ -64,9 +76,16 @@ pub struct Flush(HashSet<u64>);
 
 struct Inner {
     size: u64,
+    /// Sectors that the drive writes entirely or not at all.
+    unit: u64,
     visible: Image,
     stable: Image,
     pending: Vec<Pending>,
+    /// Sectors that cannot be read until they are written again.
+    bad_sectors: BTreeSet<u64>,
+    /// Byte range (from, to) whose finished writes are recorded, and those writes.
+    watched: (u64, u64),
+    finished: Vec<(u64, u64)>,
     next_id: u64,
     faults: Faults,
     /// Pages that are allocated.
@@ -88,9 +107,13 @@ impl SimDisk {
         let garbage = if rng.percent(75) { rng.next_u64() | 1 } else { 0 };
         Self(Mutex::new(Inner {
             size,
+            unit: 1,
             visible: Image::new(garbage),
             stable: Image::new(garbage),
             pending: Vec::new(),
+            bad_sectors: BTreeSet::new(),
+            watched: (0, 0),
+            finished: Vec::new(),
             next_id: 0,
             faults: Faults::default(),
             pages: HashSet::new(),
@@ -111,9 +134,13 @@ impl SimDisk {
         let inner = self.lock();
         Self(Mutex::new(Inner {
             size: inner.size,
+            unit: inner.unit,
             visible: inner.stable.clone(),
             stable: inner.stable.clone(),
             pending: Vec::new(),
+            bad_sectors: inner.bad_sectors.clone(),
+            watched: inner.watched,
+            finished: inner.finished.clone(),
             next_id: 0,
             faults: Faults { crash_at: None, error_at: None, ..inner.faults.clone() },
             pages: inner.pages.clone(),
@@ -123,6 +150,22 @@ impl SimDisk {
             violation: None,
             rng: Rng::new(seed),
         }))
+    }
+
+    /// Sets the bytes that the drive writes atomically: 512 or 4096.
+    pub fn set_unit(&self, bytes: u64) {
+        self.lock().unit = (bytes / SECTOR as u64).max(1);
+    }
+
+    /// Records the writes that start in a byte range (from, to) and end, for
+    /// [`SimDisk::finished_writes`].
+    pub fn watch(&self, range: (u64, u64)) {
+        self.lock().watched = range;
+    }
+
+    /// Returns the finished writes in the watched range as byte ranges, oldest first.
+    pub fn finished_writes(&self) -> Vec<(u64, u64)> {
+        self.lock().finished.clone()
     }
 
     /// Sets the faults and resets the access counter.
@@ -148,20 +191,28 @@ impl SimDisk {
     }
 
     /// Simulates a power failure and restart: unstable writes may be lost. Disarms all faults
-    /// except the injected bug and the space limit.
+    /// except damage, the injected bug and the space limit.
     pub fn crash(&self) {
         let inner = &mut *self.lock();
         if !inner.pending.is_empty() {
-            pending::lose(&inner.pending, &mut inner.stable, &mut inner.rng);
+            pending::lose(&inner.pending, inner.unit, &mut inner.stable, &mut inner.rng);
+            if inner.faults.bug == Some(DriveBug::Neighbours) {
+                inner.lose_neighbours();
+            }
         }
         inner.pending.clear();
         inner.visible = inner.stable.clone();
-        inner.is_crashed = false;
-        inner.done = 0;
-        inner.faults.crash_at = None;
-        inner.faults.error_at = None;
-        inner.faults.bad.clear();
-        inner.faults.rotten.clear();
+        inner.restart();
+    }
+
+    /// Simulates the end of the process and its restart. All writes survive in the cache, but none
+    /// becomes stable by that: a later power failure may still lose them. Disarms the same faults
+    /// as [`SimDisk::crash`].
+    pub fn kill_process(&self) {
+        let inner = &mut *self.lock();
+        // The cache belongs to the system: a flush by the next process covers these writes.
+        inner.pending.iter_mut().for_each(|write| write.is_finished = true);
+        inner.restart();
     }
 
     /// Makes some finished writes stable without a flush, as a drive cache may.
@@ -191,8 +242,11 @@ impl SimDisk {
         }
         let fate = inner.count(offset, end)?;
         inner.reserve_space(offset, end)?;
-        let id = inner.begin(offset, &data, durability);
+        let is_whole = matches!(fate, Fate::Good) || inner.is_crashed;
+        let written = if is_whole { data.len() } else { inner.rng.index(data.len() / SECTOR + 1) * SECTOR };
+        let id = inner.begin(offset, &data[..written.min(data.len())], durability);
         match fate {
+            Fate::Fails(_) if inner.faults.bug == Some(DriveBug::ShortWrites) && !inner.is_crashed => Ok(id),
             Fate::Good => Ok(id),
             Fate::Fails(error) => {
                 inner.pending.iter_mut().filter(|write| write.id == id.0).for_each(|write| write.is_lost = true);
@@ -208,8 +262,12 @@ impl SimDisk {
             return;
         };
         write.is_finished = true;
-        let lied =
-            matches!(inner.faults.bug, Some(DriveBug::Durable { from, to }) if (from..to).contains(&write.bytes.0));
+        let (from, to) = write.bytes;
+        if (inner.watched.0..inner.watched.1).contains(&from) {
+            inner.finished.push((from, to));
+        }
+        let lied = matches!(inner.faults.bug, Some(DriveBug::Durable { from: start, to: end }) if (start..end).contains(&from))
+            || inner.faults.bug == Some(DriveBug::NothingDurable);
         if write.is_durable && !lied {
             pending::settle(&mut inner.pending, &mut inner.stable, |write| write.id == id.0);
         }
@@ -237,7 +295,7 @@ impl SimDisk {
         }
         inner.flushes += 1;
         let lies = match inner.faults.bug {
-            Some(DriveBug::Flush) => true,
+            Some(DriveBug::Flush | DriveBug::NothingDurable) => true,
             Some(DriveBug::SomeFlushes(one_in)) => inner.flushes.is_multiple_of(one_in.max(1)),
             _ => false,
         };
@@ -257,6 +315,14 @@ enum Fate {
 impl Inner {
     fn report_misuse(&mut self, what: String) {
         self.violation.get_or_insert(what);
+    }
+
+    /// Disarms the faults that end with a crash.
+    fn restart(&mut self) {
+        self.is_crashed = false;
+        self.done = 0;
+        let Faults { space, bug, .. } = self.faults;
+        self.faults = Faults { space, bug, ..Faults::default() };
     }
 
     /// Counts an access and decides its outcome.
@@ -302,9 +368,14 @@ impl Inner {
             self.report_misuse(format!("write of {offset} to {end} while one of {from} to {to} has not ended"));
         }
         self.visible.write(offset, data);
-        let sector = offset / SECTOR as u64;
-        let mut whole = vec![0; ((end.div_ceil(SECTOR as u64) - sector) as usize) * SECTOR];
+        // A unit that is written in part is read first and written as a whole.
+        let unit_bytes = self.unit * SECTOR as u64;
+        let sector = offset / unit_bytes * self.unit;
+        let mut whole = vec![0; ((end.div_ceil(unit_bytes) * self.unit - sector) as usize) * SECTOR];
         self.visible.read(sector * SECTOR as u64, &mut whole);
+        // The drive stores a rewritten sector elsewhere.
+        let rewritten = offset.div_ceil(SECTOR as u64)..(end / SECTOR as u64).max(offset.div_ceil(SECTOR as u64));
+        self.bad_sectors.retain(|sector| !rewritten.contains(sector));
         self.next_id += 1;
         self.pending.push(Pending {
             id: self.next_id,
@@ -340,7 +411,7 @@ impl Disk for SimDisk {
             inner.report_misuse(format!("read of {offset} to {end} on a drive of {size} bytes"));
             return Err(DiskError::Io("beyond the end".to_owned()));
         }
-        if inner.faults.bad.iter().any(|(from, to)| *from < end && offset < *to) {
+        if inner.is_bad(offset, end) || inner.faults.bad.iter().any(|(from, to)| *from < end && offset < *to) {
             return Err(DiskError::Io("unreadable sector".to_owned()));
         }
         inner.visible.read(offset, buffer);

@@ -1,18 +1,21 @@
 //! Runs the engine's core as the subject of the simulator.
 
-use crate::subject::{DriveIo, SimAction, SimScale, SimSubject};
+use crate::injected_bug::InjectedBug;
+use crate::subject::{DriveIo, OpenError, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
-use engine::{Core, Op, OpError, Options, ReadPlan, Reply, Tag};
+use engine::{Core, Op, OpError, Options, PinnedCheckpoint, ReadPlan, RecoverError, Reply, Tag};
 use fsck::{Finding, Severity, Structure};
 use ondisk::ArrayGeometry;
 use platform::{Disk, DiskError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use testing::Rng;
 use types::{LBA_BYTES, VolumeId};
 
 /// Maximum growth per step in segments, and the spare space on the drive for several steps.
 const GROWTH_SEGMENTS: u64 = 6;
 const SPARE_SEGMENTS: u64 = 12;
+/// Operations without a reply above which an injected bug acts.
+const BUSY: usize = 32;
 const ARRAY: [u8; 16] = *b"simulated array.";
 
 /// Geometry, options and space of the array.
@@ -24,13 +27,14 @@ pub struct EngineSetup {
     space: Option<u64>,
     /// The pool is so small that hosts may fill it.
     is_small: bool,
+    bug: Option<InjectedBug>,
 }
 
 impl EngineSetup {
     /// Returns the setup of the exhaustive search: small, for fast recovery, but never full.
     pub fn plain() -> Self {
         let geometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
-        Self { geometry, options: Options::for_geometry(&geometry), space: None, is_small: false }
+        Self { geometry, options: Options::for_geometry(&geometry), space: None, is_small: false, bug: None }
     }
 }
 
@@ -38,13 +42,22 @@ impl EngineSetup {
 pub struct EngineSubject {
     core: Core,
     drive_bytes: u64,
+    bug: Option<InjectedBug>,
+    /// Operations without a reply.
+    open: BTreeSet<Tag>,
+    /// Operations that an injected bug has answered early.
+    early: BTreeMap<Tag, bool>,
 }
+
+/// A kept checkpoint. The second field is `None` if an injected bug forgets to pin it.
+pub struct Pinned(ondisk::Superblock, Option<PinnedCheckpoint>);
 
 impl SimSubject for EngineSubject {
     type Setup = EngineSetup;
     type Plan = ReadPlan;
     type Work = engine::Work;
     type Done = engine::WorkDone;
+    type Pinned = Pinned;
 
     fn draw(rng: &mut Rng) -> EngineSetup {
         let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
@@ -61,8 +74,9 @@ impl SimSubject for EngineSubject {
         if rng.percent(50) {
             options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);
         }
+        options.write_cache = rng.percent(25);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
-        EngineSetup { geometry, options, space, is_small }
+        EngineSetup { geometry, options, space, is_small, bug: None }
     }
 
     fn scale(setup: &EngineSetup) -> SimScale {
@@ -71,6 +85,8 @@ impl SimSubject for EngineSubject {
             max_write_blocks: setup.geometry.log_bytes / 4 / LBA_BYTES,
             space: setup.space,
             may_fill: setup.is_small,
+            write_cache: setup.options.write_cache,
+            mirror_bytes: setup.geometry.segment_bytes / 2,
         }
     }
 
@@ -78,19 +94,60 @@ impl SimSubject for EngineSubject {
         Core::create(disk, &setup.geometry, ARRAY).map_err(|error| error.to_string())
     }
 
-    fn recover(disk: &dyn Disk, setup: &EngineSetup) -> Result<Self, String> {
+    fn recover(disk: &dyn Disk, setup: &EngineSetup) -> Result<Self, OpenError> {
         let drive_bytes = drive_bytes(setup);
-        let core = Core::recover(disk, Some(setup.options)).map_err(|error| error.to_string());
-        core.map(|(core, _)| Self { core, drive_bytes })
+        let (open, early) = (BTreeSet::new(), BTreeMap::new());
+        match Core::recover(disk, Some(setup.options)) {
+            Ok((core, _)) => Ok(Self { core, drive_bytes, bug: setup.bug, open, early }),
+            Err(error @ RecoverError::LogLoss(_)) => Err(OpenError::LogLoss(error.to_string())),
+            Err(error @ (RecoverError::Damaged(_) | RecoverError::Superblock(_) | RecoverError::Disk(_))) => {
+                Err(OpenError::Damaged(error.to_string()))
+            }
+            Err(error) => Err(OpenError::Other(error.to_string())),
+        }
+    }
+
+    fn accept_loss(setup: &mut EngineSetup) {
+        setup.options.accept_log_loss = true;
+    }
+
+    fn inject(setup: &mut EngineSetup, bug: InjectedBug) {
+        setup.bug = Some(bug);
+        setup.options.accept_log_loss = bug == InjectedBug::AcceptLogLoss;
     }
 
     fn submit(&mut self, op: Op, tag: Tag) {
+        self.open.insert(tag);
+        let is_early = match (&op, self.bug) {
+            (Op::Flush, Some(InjectedBug::AnswerFlushEarly)) => true,
+            (Op::Write { .. }, Some(InjectedBug::AnswerWhenBusy)) => self.open.len() > BUSY,
+            _ => false,
+        };
+        if is_early {
+            self.early.insert(tag, false);
+        }
         self.core.submit(op, tag);
     }
 
     fn poll(&mut self, actions: &mut Vec<SimAction<Self>>) {
         let mut wanted = Vec::new();
         self.core.poll(&mut wanted);
+        for (tag, is_answered) in &mut self.early {
+            if !std::mem::replace(is_answered, true) {
+                actions.push(SimAction::Complete { tag: *tag, result: Ok(Reply::Done) });
+            }
+        }
+        wanted.retain(|action| match action {
+            engine::Action::Complete { tag, .. } => {
+                self.open.remove(tag);
+                self.early.remove(tag).is_none()
+            }
+            engine::Action::Read(plan) => {
+                self.open.remove(&plan.tag());
+                true
+            }
+            _ => true,
+        });
         actions.extend(wanted.into_iter().map(|action| match action {
             engine::Action::Complete { tag, result } => SimAction::Complete { tag, result },
             engine::Action::Read(plan) => SimAction::Read { tag: plan.tag(), plan },
@@ -126,6 +183,10 @@ impl SimSubject for EngineSubject {
 
     fn tick(&mut self) {
         self.core.tick();
+    }
+
+    fn slow_tick(&mut self) {
+        self.core.slow_tick();
     }
 
     fn grow(&mut self, selector: u64) {
@@ -172,16 +233,36 @@ impl SimSubject for EngineSubject {
         let findings = fsck::FsckFindings::default();
         let checkpoint = fsck::Checkpoint::open(disk, self.core.newest_superblock().clone(), &findings);
         let checkpoint = checkpoint.map_err(|error| error.to_string())?;
-        let owner =
-            |volume: VolumeId| (VolumeId(volume.0 % (selector % 7 + 1)), (selector >> 8 >> (volume.0 % 32)) & 1 == 1);
-        let shares = fsck::account_space(&checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
-        let families = shares.families.values().map(|share| share.volume + share.snapshots + share.shared);
-        let (sum, space) = (families.sum::<u64>() + shares.released, self.core.space());
+        let sum = counted_bytes(&checkpoint, selector)?;
+        let space = self.core.space();
         let is_exact = sum == checkpoint.data_bytes()
             && sum == space.data
             && space.repeated <= space.data
             && space.data + space.system == space.used;
-        if is_exact { Ok(()) } else { Err(format!("{sum} bytes in {shares:?}, {space:?}")) }
+        if is_exact { Ok(()) } else { Err(format!("{sum} bytes counted, {space:?}")) }
+    }
+
+    fn pin(&mut self) -> Pinned {
+        let is_pinned = self.bug != Some(InjectedBug::UnpinnedCensus);
+        Pinned(self.core.newest_superblock().clone(), is_pinned.then(|| self.core.pin_checkpoint()))
+    }
+
+    fn count_pinned(Pinned(superblock, pin): &Pinned, disk: &dyn Disk, selector: u64) -> Result<bool, String> {
+        if pin.as_ref().is_some_and(PinnedCheckpoint::is_revoked) {
+            return Ok(false);
+        }
+        let findings = fsck::FsckFindings::default();
+        let checkpoint = fsck::Checkpoint::open(disk, superblock.clone(), &findings);
+        let checkpoint = checkpoint.map_err(|error| error.to_string())?;
+        let sum = counted_bytes(&checkpoint, selector)?;
+        if sum != checkpoint.data_bytes() {
+            return Err(format!("{sum} bytes counted, {} in the segments", checkpoint.data_bytes()));
+        }
+        fsck::audit(&checkpoint, &findings, &|| true);
+        match findings.take().0.first() {
+            Some(finding) => Err(finding.to_string()),
+            None => Ok(true),
+        }
     }
 
     fn describe(&self) -> String {
@@ -192,6 +273,15 @@ impl SimSubject for EngineSubject {
         let start = setup.geometry.log_start();
         (start, start + setup.geometry.log_bytes)
     }
+}
+
+/// Returns the bytes of all families in a checkpoint. `selector` chooses the owners of the volumes.
+fn counted_bytes(checkpoint: &fsck::Checkpoint<'_>, selector: u64) -> Result<u64, String> {
+    let owner =
+        |volume: VolumeId| (VolumeId(volume.0 % (selector % 7 + 1)), (selector >> 8 >> (volume.0 % 32)) & 1 == 1);
+    let shares = fsck::account_space(checkpoint, &owner, &|| true).map_err(|error| error.to_string())?;
+    let families = shares.families.values().map(|share| share.volume + share.snapshots + share.shared);
+    Ok(families.sum::<u64>() + shares.released)
 }
 
 /// Returns the size of the drive. An array with limited file-system space does not grow.

@@ -1,7 +1,7 @@
 //! A minimal array that consists of a log, for tests of the simulator itself.
 //! `FaultyModel<CORRECT>` is correct; the others have one known bug each.
 
-use crate::subject::{DriveIo, SimAction, SimScale, SimSubject};
+use crate::subject::{DriveIo, OpenError, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
 use engine::model::Model;
 use engine::{Change, Op, OpError, Reply, Tag};
@@ -115,6 +115,7 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
     type Plan = ();
     type Work = ();
     type Done = ();
+    type Pinned = ();
 
     fn draw(rng: &mut Rng) -> Setup {
         Setup { log_bytes: if rng.percent(30) { 1 << 20 } else { LOG_BYTES }, flushes: rng.percent(50) }
@@ -126,6 +127,8 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
             max_write_blocks: 256,
             space: None,
             may_fill: setup.log_bytes < LOG_BYTES,
+            write_cache: false,
+            mirror_bytes: 0,
         }
     }
 
@@ -135,19 +138,20 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
             .map_err(|error| error.to_string())
     }
 
-    fn recover(disk: &dyn Disk, setup: &Setup) -> Result<Self, String> {
+    fn recover(disk: &dyn Disk, setup: &Setup) -> Result<Self, OpenError> {
+        let failed = |error: DiskError| OpenError::Other(error.to_string());
         let mut model = Model::default();
         let (mut tail, mut sequence) = (LOG, 0);
         loop {
             let mut header = [0; HEADER];
-            disk.read_at(tail, &mut header).map_err(|error| error.to_string())?;
+            disk.read_at(tail, &mut header).map_err(failed)?;
             let [magic, len, expected] =
                 std::array::from_fn(|word| u64::from_le_bytes(header[word * 8..][..8].try_into().unwrap()));
             if magic != MAGIC ^ (sequence + 1) || tail + len > LOG + LOG_BYTES {
                 break;
             }
             let mut payload = vec![0; len as usize];
-            disk.read_at(tail + HEADER as u64, &mut payload).map_err(|error| error.to_string())?;
+            disk.read_at(tail + HEADER as u64, &mut payload).map_err(failed)?;
             if BUG != IGNORES_CHECKSUM && u64::from(sum(&payload)) != expected {
                 break;
             }
@@ -159,7 +163,7 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
             tail += (HEADER as u64 + len).next_multiple_of(4096);
         }
         // Erases the remains of a torn group, so that they are not replayed as a new group.
-        disk.write_at(tail, &[&[0; 4096]], Durability::Durable).map_err(|error| error.to_string())?;
+        disk.write_at(tail, &[&[0; 4096]], Durability::Durable).map_err(failed)?;
         Ok(Self {
             model,
             setup: setup.clone(),
@@ -241,6 +245,12 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
 
     fn check_accounting(&self, _: &dyn Disk, _: u64) -> Result<(), String> {
         Ok(())
+    }
+
+    fn pin(&mut self) {}
+
+    fn count_pinned((): &(), _: &dyn Disk, _: u64) -> Result<bool, String> {
+        Ok(true)
     }
 
     fn describe(&self) -> String {

@@ -4,12 +4,15 @@
 //! changes. A read may reflect any state between its submission and its reply, but only one state
 //! for all its blocks. [`recovery`] covers the states allowed after a crash.
 
+mod cache;
+mod cached_changes;
 mod recovery;
 
 pub use recovery::RecoveryOutcome;
 
 use crate::content::{Content, Contents};
 use crate::state::{OracleState, check_answer, span, summary};
+use cached_changes::CachedChanges;
 use engine::{Change, Op, OpError, Reply, Tag};
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -47,6 +50,15 @@ pub struct ToleratedErrors {
     pub full: bool,
     /// The drive may fail.
     pub drive_failing: bool,
+    /// Places of the drive are damaged: reads may fail, but the engine must not stop.
+    pub damaged: bool,
+}
+
+impl ToleratedErrors {
+    /// Returns whether an operation may fail although the oracle expects success.
+    pub fn any(&self) -> bool {
+        self.full || self.drive_failing || self.damaged
+    }
 }
 
 /// The oracle of one run.
@@ -67,6 +79,8 @@ pub struct History {
     pub tolerated: ToleratedErrors,
     /// Number of checked replies.
     pub judged: u64,
+    /// Changes that were answered from the write cache.
+    pub(crate) cache: CachedChanges,
     /// Volumes have shared their maps. Unmapping part of a shared range needs new map pages, which
     /// a full pool may not have.
     has_shared: bool,
@@ -126,6 +140,9 @@ impl History {
         if self.is_tolerated(entry, answer) {
             return Ok(());
         }
+        if matches!((&entry.op, answer), (Op::Flush, Ok(_))) {
+            self.cache_flushed(entry.since);
+        }
         if let Op::Status { volume, .. } = &entry.op
             && self
                 .pending
@@ -156,6 +173,7 @@ impl History {
     fn check_change(&mut self, entry: &PendingOp, index: usize, answer: &Result<Reply, OpError>) -> Result<(), String> {
         if self.is_tolerated(entry, answer) {
             apply_in_part(&mut self.base, &mut self.contents, &entry.op);
+            self.cache_change(entry, false);
             return Ok(());
         }
         let overtaken =
@@ -170,6 +188,9 @@ impl History {
         let before = std::mem::replace(&mut self.base, next);
         if self.pending.iter().any(|entry| is_read_only(&entry.op)) {
             self.past.push_back((self.changes, before));
+        }
+        if answer.is_ok() {
+            self.cache_change(entry, true);
         }
         self.changes += 1;
         Ok(())
@@ -209,9 +230,9 @@ impl History {
             // A drive that cannot allocate space is as good as full.
             Err(OpError::NoSpace) => {
                 let may_lack = may_lack_space(&entry.op) || (self.has_shared && matches!(entry.op, Op::Unmap { .. }));
-                (self.tolerated.full || self.tolerated.drive_failing) && may_lack
+                self.tolerated.any() && may_lack
             }
-            Err(OpError::MediumError { .. }) => self.tolerated.drive_failing,
+            Err(OpError::MediumError { .. }) => self.tolerated.drive_failing || self.tolerated.damaged,
             Err(OpError::NoSuchVolume(_) | OpError::VolumeExists(_) | OpError::OutOfRange { .. }) => {
                 let touched = footprint(&entry.op);
                 let is_whole =
@@ -227,6 +248,7 @@ impl History {
         self.pending.clear();
         self.past.clear();
         self.latest = state.clone();
+        self.cache.restart(state.clone());
         self.base = state;
     }
 }

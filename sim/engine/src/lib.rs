@@ -11,8 +11,7 @@
 //! entirely or not at all. The core's own audit must agree. The run then continues with the
 //! recovered array.
 //!
-//! Not simulated: threads (the shell around the core has its own tests), the write cache (an array
-//! that replies before the flush guarantees less), and faulty drives other than the injected bugs.
+//! `docs/simulator.md` lists the faults that are simulated, and those that are not.
 //!
 //! The seed alone determines a run, so a seed identifies a violation:
 //!
@@ -21,7 +20,7 @@
 //! ibid-sim crash --runs 100000 --progress FILE  the same, resumable
 //! ibid-sim exhaustive                           all short sequences, crashed at every access
 //! ibid-sim replay --seed S                      full trace of one seed
-//! ibid-sim crash --inject skip-log-flush        a drive bug that the simulator must find
+//! ibid-sim crash --inject skip-log-flush        a bug that the simulator must find
 //! ```
 
 pub mod campaign;
@@ -31,7 +30,9 @@ pub mod data;
 pub mod disk;
 pub mod engine_subject;
 pub mod exhaustive;
+pub mod faults;
 pub mod history;
+pub mod injected_bug;
 pub mod inspect;
 pub mod machine;
 pub mod ops;
@@ -39,6 +40,7 @@ pub mod progress;
 pub mod run;
 pub mod state;
 pub mod subject;
+pub mod totals;
 
 #[cfg(test)]
 mod faulty_model;

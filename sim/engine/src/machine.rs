@@ -1,7 +1,8 @@
 //! One running array: a subject, its drive, and everything in flight between them.
 //!
-//! Time is the order of steps. A drive access is requested, done and reported in three steps, and
-//! other steps may come in between.
+//! A drive access is requested, done and reported in three steps, and other steps may come in
+//! between. Each step takes simulated time. A hung access, read or computation makes no progress
+//! for seconds or minutes of it, while the others continue.
 
 use crate::disk::{Flush, SimDisk, WriteId};
 use crate::history::SimViolation;
@@ -15,6 +16,12 @@ use testing::Rng;
 const MAX_IDLE_STEPS: u32 = 4000;
 /// First tag of the simulator's own operations.
 const OWN_TAGS: Tag = 1 << 60;
+/// Simulated time between two slow ticks (ms), as in the engine's shell.
+const SLOW_TICK_MS: u64 = 500;
+/// Maximum number of slow ticks for one jump of the simulated clock.
+const MAX_SLOW_TICKS: u64 = 4;
+/// How long an item may hang (ms).
+const HANG_MS: [u64; 3] = [5_000, 30_000, 600_000];
 
 enum InFlight<S: SimSubject> {
     /// Planned read for a host.
@@ -31,6 +38,27 @@ enum InFlight<S: SimSubject> {
     Asked { id: u64, io: DriveIo, flush: Option<Flush> },
     /// Finished access, not reported yet.
     Done { id: u64, result: Result<Bytes, DiskError>, write: Option<WriteId> },
+    /// Requested access whose end was reported before it was done: an injected bug.
+    Late { io: DriveIo, flush: Option<Flush> },
+}
+
+/// An item in flight. It makes no progress before the time `until` (ms).
+struct Item<S: SimSubject> {
+    step: InFlight<S>,
+    until: u64,
+}
+
+/// Delays of a running array.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delays {
+    /// Simulated time of each step (ms).
+    pub step_ms: u64,
+    /// One item in this many hangs; 0 for none.
+    pub one_hangs_in: u64,
+    /// Inject a bug: report the end of a hung write or flush before it is done.
+    pub reports_early: bool,
+    /// Inject a bug: fail the reads of the subject.
+    pub fails_page_reads: bool,
 }
 
 /// Replies, as (tag, reply).
@@ -41,9 +69,17 @@ pub struct SimMachine<'a, S: SimSubject> {
     /// The system under test.
     pub subject: S,
     disk: &'a SimDisk,
-    in_flight: Vec<InFlight<S>>,
+    in_flight: Vec<Item<S>>,
     actions: Vec<SimAction<S>>,
     next_own_tag: Tag,
+    delays: Delays,
+    /// Decides which items hang and for how long.
+    rng: Rng,
+    /// Simulated time since the start (ms).
+    now: u64,
+    next_slow_tick: u64,
+    /// Number of items that hung.
+    pub hung: u64,
     /// Notes for the trace, if wanted.
     pub notes: Option<Vec<String>>,
 }
@@ -51,7 +87,67 @@ pub struct SimMachine<'a, S: SimSubject> {
 impl<'a, S: SimSubject> SimMachine<'a, S> {
     /// Starts with an array that was just recovered.
     pub fn new(subject: S, disk: &'a SimDisk) -> Self {
-        Self { subject, disk, in_flight: Vec::new(), actions: Vec::new(), next_own_tag: OWN_TAGS, notes: None }
+        Self {
+            subject,
+            disk,
+            in_flight: Vec::new(),
+            actions: Vec::new(),
+            next_own_tag: OWN_TAGS,
+            delays: Delays { step_ms: 1, ..Delays::default() },
+            rng: Rng::new(0),
+            now: 0,
+            next_slow_tick: SLOW_TICK_MS,
+            hung: 0,
+            notes: None,
+        }
+    }
+
+    /// Sets the delays of the following steps, drawn from a stream with this seed.
+    pub fn set_delays(&mut self, delays: Delays, seed: u64) {
+        (self.delays, self.rng) = (delays, Rng::new(seed));
+    }
+
+    /// Advances the simulated clock by one step. Calls the subject's slow ticks that are due.
+    pub fn pass_time(&mut self) {
+        self.now += self.delays.step_ms;
+        self.slow_ticks();
+    }
+
+    fn slow_ticks(&mut self) {
+        let due = (self.now + SLOW_TICK_MS).saturating_sub(self.next_slow_tick) / SLOW_TICK_MS;
+        (0..due.min(MAX_SLOW_TICKS)).for_each(|_| self.subject.slow_tick());
+        self.next_slow_tick += due * SLOW_TICK_MS;
+    }
+
+    /// Advances the simulated clock until an item in flight can make progress.
+    fn await_hung(&mut self) {
+        let next = self.in_flight.iter().map(|item| item.until).min().unwrap_or(0);
+        if next > self.now {
+            self.now = next;
+            self.note(|| format!("hung access continues at {next} ms"));
+            self.slow_ticks();
+        }
+    }
+
+    fn start(&mut self, step: InFlight<S>) {
+        let hangs = self.delays.one_hangs_in > 0 && self.rng.below(self.delays.one_hangs_in) == 0;
+        let until = if hangs { self.now + self.rng.pick(&HANG_MS) } else { 0 };
+        let step = match step {
+            InFlight::Asked { id, io, flush } if hangs => {
+                self.note(|| format!("io {id} hangs until {until} ms"));
+                let is_early = self.delays.reports_early && !matches!(io, DriveIo::Read { .. });
+                if is_early {
+                    self.in_flight
+                        .push(Item { step: InFlight::Done { id, result: Ok(Bytes::new()), write: None }, until: 0 });
+                    InFlight::Late { io, flush }
+                } else {
+                    InFlight::Asked { id, io, flush }
+                }
+            }
+            step => step,
+        };
+        self.hung += u64::from(hangs);
+        self.in_flight.push(Item { step, until });
     }
 
     fn note(&mut self, what: impl FnOnce() -> String) {
@@ -67,15 +163,15 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         for action in actions.drain(..) {
             match action {
                 SimAction::Complete { tag, result } => answers.push((tag, result)),
-                SimAction::Read { tag, plan } => self.in_flight.push(InFlight::Read { tag, plan }),
-                SimAction::Fetch { id, plan } => self.in_flight.push(InFlight::Fetch { id, plan }),
-                SimAction::Work { id, work } => self.in_flight.push(InFlight::Work { id, work }),
+                SimAction::Read { tag, plan } => self.start(InFlight::Read { tag, plan }),
+                SimAction::Fetch { id, plan } => self.start(InFlight::Fetch { id, plan }),
+                SimAction::Work { id, work } => self.start(InFlight::Work { id, work }),
                 SimAction::Io { id, io } => {
                     self.note(|| format!("io {id} requested: {}", describe_io(&io)));
                     // A flush covers the writes whose end the caller knows when it requests the
                     // flush.
                     let flush = matches!(io, DriveIo::Flush).then(|| self.disk.start_flush());
-                    self.in_flight.push(InFlight::Asked { id, io, flush });
+                    self.start(InFlight::Asked { id, io, flush });
                 }
             }
         }
@@ -88,21 +184,27 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
     }
 
     /// Advances one item in flight by one step: a random one, or the oldest if `rng` is `None`.
+    /// Items that hang are left out.
     pub fn advance(&mut self, rng: Option<&mut Rng>, answers: &mut Answers) {
-        if self.in_flight.is_empty() {
+        let now = self.now;
+        let is_ready = |item: &Item<S>| item.until <= now;
+        let ready = self.in_flight.iter().filter(|item| is_ready(item)).count();
+        if ready == 0 {
             return;
         }
-        let index = rng.map_or(0, |rng| rng.index(self.in_flight.len()));
-        match self.in_flight.remove(index) {
+        let nth = rng.map_or(0, |rng| rng.index(ready));
+        let Some(index) = (0..self.in_flight.len()).filter(|index| is_ready(&self.in_flight[*index])).nth(nth) else {
+            return;
+        };
+        let mut next = None;
+        match self.in_flight.remove(index).step {
             InFlight::Read { tag, plan } => answers.push((tag, S::execute(&plan, self.disk))),
             InFlight::Fetch { id, plan } => {
-                let result = S::execute(&plan, self.disk);
-                self.in_flight.insert(index, InFlight::Fetched { id, result });
+                next = Some(InFlight::Fetched { id, result: S::execute(&plan, self.disk) });
             }
             InFlight::Fetched { id, result } => self.subject.fetched(id, result),
             InFlight::Work { id, work } => {
-                let done = S::perform(&work, self.disk);
-                self.in_flight.insert(index, InFlight::Worked { id, done });
+                next = Some(InFlight::Worked { id, done: S::perform(&work, self.disk) });
             }
             InFlight::Worked { id, done } => self.subject.worked(id, done),
             InFlight::Asked { id, io, flush } => {
@@ -110,7 +212,12 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 self.note(|| {
                     format!("io {id} done{}", result.as_ref().err().map_or(String::new(), |error| format!(": {error}")))
                 });
-                self.in_flight.insert(index, InFlight::Done { id, result, write });
+                next = Some(InFlight::Done { id, result, write });
+            }
+            InFlight::Late { io, flush } => {
+                if let (_, Some(write)) = self.access(io, flush.as_ref()) {
+                    self.disk.finish_write(write);
+                }
             }
             InFlight::Done { id, result, write } => {
                 self.note(|| format!("io {id} reported"));
@@ -120,24 +227,29 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 self.subject.io_done(id, result);
             }
         }
+        if let Some(step) = next {
+            self.in_flight.insert(index, Item { step, until: 0 });
+        }
     }
 
-    /// Does all requested accesses but reports none. A crash then finds a drive that was faster
-    /// than the array.
+    /// Does all requested accesses that do not hang but reports none. A crash then finds a drive
+    /// that was faster than the array.
     pub fn do_all(&mut self) {
-        for in_flight in std::mem::take(&mut self.in_flight) {
-            self.in_flight.push(match in_flight {
-                InFlight::Asked { id, io, flush } => {
+        for Item { step, until } in std::mem::take(&mut self.in_flight) {
+            let step = match step {
+                InFlight::Asked { id, io, flush } if until <= self.now => {
                     let (result, write) = self.access(io, flush.as_ref());
                     InFlight::Done { id, result, write }
                 }
                 other => other,
-            });
+            };
+            self.in_flight.push(Item { step, until });
         }
     }
 
     fn access(&self, io: DriveIo, flush: Option<&Flush>) -> (Result<Bytes, DiskError>, Option<WriteId>) {
         match io {
+            DriveIo::Read { .. } if self.delays.fails_page_reads => (Err(DiskError::Io("injected".to_owned())), None),
             DriveIo::Read { offset, bytes } => {
                 let mut buffer = vec![0; bytes];
                 (self.disk.read_at(offset, &mut buffer).map(|()| buffer.into()), None)
@@ -171,13 +283,16 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                     let state = self.subject.describe();
                     return Err(SimViolation(format!("operations unanswered although nothing is in flight: {state}")));
                 }
+                self.pass_time();
                 self.subject.flush_log();
                 self.poll(answers);
                 if self.in_flight.is_empty() && idle > 1 {
                     self.subject.tick();
                 }
             } else {
+                self.await_hung();
                 self.advance(None, answers);
+                self.pass_time();
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The progress file of a long campaign: one line of numbers per finished slice of seeds.
 
-use crate::run::Totals;
+use crate::totals::Totals;
 use platform::files;
 use std::collections::BTreeMap;
 use std::io;
@@ -56,7 +56,7 @@ mod tests {
     fn progress_file_survives_a_truncated_line() {
         let directory = TemporaryDirectory::new(None, "sim-progress").unwrap();
         let path = directory.path().join("progress");
-        let counts: Vec<u64> = (1..=12).collect();
+        let counts: Vec<u64> = (1..=Totals::COUNTERS as u64).collect();
         let totals = Totals::from_counts(&counts).unwrap();
         assert_eq!(totals.counts().to_vec(), counts);
         let mut progress_file = ProgressFile::open(&path).unwrap();

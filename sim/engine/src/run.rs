@@ -1,12 +1,15 @@
 //! Executes one run: creates, uses, crashes, recovers and checks an array several times.
 
-use crate::disk::{DriveBug, Faults, SimDisk};
+use crate::disk::SimDisk;
+use crate::faults::FaultProfile;
 use crate::history::{History, SimViolation, ToleratedErrors, describe};
+use crate::injected_bug::InjectedBug;
 use crate::inspect::inspect;
 use crate::machine::{Answers, SimMachine};
 use crate::ops::Mix;
 use crate::state::summary;
-use crate::subject::{SimScale, SimSubject};
+use crate::subject::{OpenError, SimScale, SimSubject};
+use crate::totals::Totals;
 use engine::OpError;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,19 +22,8 @@ const TICKS_OF_A_CHECKPOINT: u32 = 40;
 const CHECKPOINTS_TO_REST: u32 = 8;
 /// Recovery attempts that another crash may interrupt. The next attempt is not interrupted.
 const INTERRUPTED_RECOVERIES: u32 = 3;
-
-/// A bug injected into the drive, to show that the simulator detects it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum InjectedBug {
-    /// Do not flush writes to the log.
-    SkipLogFlush,
-    /// Do not flush writes to the superblock.
-    SkipSuperblockFlush,
-    /// Omit the flush before the superblock write.
-    SkipCheckpointFlush,
-    /// Omit one flush in three.
-    SkipSomeFlushes,
-}
+/// Maximum number of checkpoints that are pinned at a time, to be counted and audited later.
+const MOST_PINS: usize = 2;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -53,83 +45,6 @@ impl RunPlan {
     }
 }
 
-/// Counters of one run or of many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Runs.
-    pub runs: u64,
-    /// Crashes, including those during recovery.
-    pub crashes: u64,
-    /// Crashes during recovery.
-    pub crashes_in_recovery: u64,
-    /// Operations submitted.
-    pub submitted: u64,
-    /// Operations answered.
-    pub answered: u64,
-    /// Operations refused for lack of space.
-    pub refused: u64,
-    /// Unanswered operations that were present after a crash.
-    pub present: u64,
-    /// Unanswered operations that were absent after a crash.
-    pub absent: u64,
-    /// Drive failures.
-    pub failures: u64,
-    /// Writes, flushes and allocations.
-    pub ios: u64,
-    /// Arrays checked by fsck after a crash.
-    pub fscks: u64,
-    /// Comparisons of space accounting with the stored data.
-    pub accounting_checks: u64,
-}
-
-impl Totals {
-    /// Adds the counters of `other`.
-    pub fn add(&mut self, other: &Totals) {
-        let sums: Vec<u64> = self.counts().iter().zip(other.counts()).map(|(a, b)| a + b).collect();
-        *self = Self::from_counts(&sums).unwrap_or(*self);
-    }
-
-    /// Returns all counters in the order of their declaration.
-    pub fn counts(&self) -> [u64; 12] {
-        let Self { runs, crashes, crashes_in_recovery, submitted, answered, refused, .. } = *self;
-        let Self { present, absent, failures, ios, fscks, accounting_checks, .. } = *self;
-        [
-            runs,
-            crashes,
-            crashes_in_recovery,
-            submitted,
-            answered,
-            refused,
-            present,
-            absent,
-            failures,
-            ios,
-            fscks,
-            accounting_checks,
-        ]
-    }
-
-    /// Creates totals from counters in that order.
-    pub fn from_counts(counts: &[u64]) -> Option<Self> {
-        let [runs, crashes, crashes_in_recovery, submitted, answered, refused, rest @ ..] = counts else { return None };
-        let [present, absent, failures, ios, fscks, accounting_checks] = rest else { return None };
-        Some(Self {
-            runs: *runs,
-            crashes: *crashes,
-            crashes_in_recovery: *crashes_in_recovery,
-            submitted: *submitted,
-            answered: *answered,
-            refused: *refused,
-            present: *present,
-            absent: *absent,
-            failures: *failures,
-            ios: *ios,
-            fscks: *fscks,
-            accounting_checks: *accounting_checks,
-        })
-    }
-}
-
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
@@ -145,7 +60,7 @@ pub struct RunReport {
 
 /// Weights of the simulator's steps, drawn for each cycle.
 struct Pace {
-    weights: [u64; 8],
+    weights: [u64; 9],
     most_unanswered: usize,
     operations: u64,
     steps: u64,
@@ -154,7 +69,7 @@ struct Pace {
 impl Pace {
     fn draw(rng: &mut Rng) -> Self {
         let mut weight = |choices: &[u64]| rng.pick(choices);
-        // Submit, advance, commit, poll only, tick, write back, checkpoint, grow.
+        // Submit, advance, commit, poll only, tick, write back, checkpoint, grow, census.
         let weights = [
             weight(&[5, 10, 20]),
             weight(&[2, 5, 20, 40, 80]),
@@ -164,9 +79,11 @@ impl Pace {
             weight(&[0, 0, 1]),
             weight(&[0, 0, 0, 1]),
             weight(&[0, 0, 0, 0, 1]),
+            weight(&[0, 0, 0, 1]),
         ];
         let operations = weight(&[2, 10, 30, 60, 100]);
-        Self { weights, most_unanswered: weight(&[1, 2, 4, 8, 8]) as usize, operations, steps: operations * 30 }
+        let most_unanswered = weight(&[1, 2, 4, 8, 8, 64]) as usize;
+        Self { weights, most_unanswered, operations, steps: operations * 30 }
     }
 }
 
@@ -181,6 +98,13 @@ struct Run<'p, S: SimSubject> {
     next_volume: u64,
     next_number: u64,
     report: &'p mut RunReport,
+    profile: FaultProfile,
+    /// Pinned checkpoints, to be counted and audited later.
+    pins: Vec<S::Pinned>,
+    /// Number of places of the drive that were damaged.
+    damages: u64,
+    /// The damage includes the log, whose operations may be lost.
+    has_damaged_log: bool,
     /// The drive has returned bad data or read errors.
     has_read_badly: bool,
     /// Some blocks are permanently unreadable, so the array has nothing more to guarantee.
@@ -205,8 +129,12 @@ pub fn run<S: SimSubject>(plan: &RunPlan) -> RunReport {
 
 fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), SimViolation> {
     let mut rng = Rng::new(plan.seed);
-    let setup = S::draw(&mut rng);
+    let mut setup = S::draw(&mut rng);
+    if let Some(bug) = plan.bug {
+        S::inject(&mut setup, bug);
+    }
     let scale = S::scale(&setup);
+    let profile = FaultProfile::draw(&mut rng, S::log_extent(&setup), scale, plan.bug);
     let mut run: Run<'_, S> = Run {
         plan,
         disk: SimDisk::new(scale.disk_bytes, rng.next_u64()),
@@ -218,11 +146,18 @@ fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), 
         report,
         setup,
         scale,
+        profile,
+        pins: Vec::new(),
+        damages: 0,
+        has_damaged_log: false,
         has_read_badly: false,
         is_damaged: false,
     };
     run.note(|| format!("seed {}", plan.seed));
-    let setup = format!("{:?} {:?}", run.setup, run.mix);
+    run.disk.set_unit(profile.unit);
+    run.disk.watch((0, scale.disk_bytes));
+    run.history.set_write_cache(scale.write_cache);
+    let setup = format!("{:?} {:?} {profile:?}", run.setup, run.mix);
     run.note(|| setup);
     let result = run.cycles();
     run.report.totals.answered = run.history.judged;
@@ -236,20 +171,9 @@ impl<S: SimSubject> Run<'_, S> {
         }
     }
 
-    fn faults(&self) -> Faults {
-        let (from, to) = S::log_extent(&self.setup);
-        let bug = self.plan.bug.map(|bug| match bug {
-            InjectedBug::SkipLogFlush => DriveBug::Durable { from, to },
-            InjectedBug::SkipSuperblockFlush => DriveBug::Durable { from: 0, to: from },
-            InjectedBug::SkipCheckpointFlush => DriveBug::Flush,
-            InjectedBug::SkipSomeFlushes => DriveBug::SomeFlushes(3),
-        });
-        Faults { bug, space: self.scale.space, ..Faults::default() }
-    }
-
     fn cycles(&mut self) -> Result<(), SimViolation> {
         self.history.tolerated.full = self.scale.may_fill;
-        self.disk.arm(self.faults());
+        self.disk.arm(self.profile.armed(false));
         S::create(&self.disk, &self.setup).map_err(|error| SimViolation(format!("array creation failed: {error}")))?;
         for _ in 0..self.rng.between(1, 4) {
             let disk = std::mem::replace(&mut self.disk, SimDisk::new(0, 0));
@@ -267,13 +191,14 @@ impl<S: SimSubject> Run<'_, S> {
 
     /// Recovers and checks the array, then works until the next crash.
     fn cycle(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
-        let mut machine = self.recover(disk)?;
+        let Some(mut machine) = self.recover(disk)? else { return Ok(()) };
         if self.is_damaged {
             return Ok(());
         }
         machine.notes = self.plan.is_traced.then(Vec::new);
+        machine.set_delays(self.profile.delays, self.rng.next_u64());
         let pace = Pace::draw(&mut self.rng);
-        let mut faults = self.faults();
+        let mut faults = self.profile.armed(false);
         // After a start the engine prepares segments first. Most faults should hit later accesses.
         let at = self.rng.below(64) + self.rng.size(pace.operations * 3);
         match self.rng.below(10) {
@@ -285,22 +210,54 @@ impl<S: SimSubject> Run<'_, S> {
         }
         self.has_read_badly |= !faults.bad.is_empty() || !faults.rotten.is_empty();
         let is_failing = faults.error_at.is_some() || !faults.bad.is_empty() || !faults.rotten.is_empty();
-        self.history.tolerated = ToleratedErrors { full: self.scale.may_fill, drive_failing: is_failing };
+        let damaged = self.damages > 0;
+        self.history.tolerated = ToleratedErrors { full: self.scale.may_fill, drive_failing: is_failing, damaged };
         self.note(|| format!("-- work, {} operations, faults {faults:?}", pace.operations));
         disk.arm(faults.clone());
         let result = self.work(disk, &mut machine, &pace);
         self.report.totals.ios += disk.done();
+        self.report.totals.hung += machine.hung;
         self.drain_notes(&mut machine);
         result?;
-        self.note(|| "-- crash".to_owned());
-        disk.crash();
-        self.report.totals.crashes += 1;
+        self.pins.clear();
+        self.crash(disk);
         self.fsck(disk)
     }
 
-    /// Checks with fsck that a crash leaves no damage, unless the drive has read badly.
+    /// Ends the process or fails the power, and damages the drive.
+    fn crash(&mut self, disk: &SimDisk) {
+        if self.rng.percent(self.profile.process_crashes) {
+            self.note(|| "-- crash of the process".to_owned());
+            disk.kill_process();
+            self.report.totals.process_crashes += 1;
+        } else {
+            self.note(|| "-- crash".to_owned());
+            disk.crash();
+        }
+        self.report.totals.crashes += 1;
+        if self.rng.percent(self.profile.damage) {
+            self.damage(disk);
+        }
+    }
+
+    fn damage(&mut self, disk: &SimDisk) {
+        let Some((range, kind)) = self.profile.damage(disk, &mut self.rng) else { return };
+        self.note(|| format!("-- damage {range:?} {kind:?}"));
+        let log = S::log_extent(&self.setup);
+        self.has_damaged_log |= (log.0..log.1).contains(&range.0);
+        self.damages += 1;
+        self.report.totals.damages += 1;
+        self.has_read_badly = true;
+        self.history.tolerated.damaged = true;
+    }
+
+    /// Checks with fsck that a crash leaves no damage, unless the drive has read badly. On a drive
+    /// with damage, fsck must only end without a panic.
     fn fsck(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
         if self.has_read_badly || self.plan.bug.is_some() {
+            if self.damages > 0 {
+                drop(S::fsck(disk));
+            }
             return Ok(());
         }
         self.report.totals.fscks += 1;
@@ -325,9 +282,10 @@ impl<S: SimSubject> Run<'_, S> {
     }
 
     /// Opens the array after a crash and checks all of it. Further crashes may interrupt recovery.
-    fn recover<'d>(&mut self, disk: &'d SimDisk) -> Result<SimMachine<'d, S>, SimViolation> {
+    /// Returns `None` if the array refuses to open because of damage.
+    fn recover<'d>(&mut self, disk: &'d SimDisk) -> Result<Option<SimMachine<'d, S>>, SimViolation> {
         for attempt in 0..=INTERRUPTED_RECOVERIES {
-            let mut faults = self.faults();
+            let mut faults = self.profile.armed(true);
             if attempt < INTERRUPTED_RECOVERIES && self.rng.percent(30) {
                 faults.crash_at = Some(self.rng.size(5));
             }
@@ -335,23 +293,49 @@ impl<S: SimSubject> Run<'_, S> {
             match S::recover(disk, &self.setup) {
                 Ok(subject) if !disk.is_crashed() => {
                     if let Some(machine) = self.check(disk, subject)? {
-                        return Ok(machine);
+                        return Ok(Some(machine));
                     }
                 }
-                Err(error) if !disk.is_crashed() => return Err(SimViolation(format!("recovery failed: {error}"))),
+                Err(error) if !disk.is_crashed() => return self.check_closed(disk, &error).map(|()| None),
                 _ => {}
             }
             self.note(|| "-- crash in recovery".to_owned());
-            disk.crash();
-            self.report.totals.crashes += 1;
+            self.crash(disk);
             self.report.totals.crashes_in_recovery += 1;
         }
         Err(SimViolation::new("last recovery attempt stopped without an injected fault"))
     }
 
+    /// Checks that an array has a reason not to open: a loss in the log, or several damaged places.
+    /// One damaged place outside of the log has a good copy.
+    fn check_closed(&mut self, disk: &SimDisk, error: &OpenError) -> Result<(), SimViolation> {
+        let may_be_closed = match error {
+            OpenError::LogLoss(_) => self.has_damaged_log,
+            OpenError::Damaged(_) => self.damages > 1 || self.has_damaged_log,
+            OpenError::Other(_) => false,
+        };
+        if !may_be_closed {
+            return Err(SimViolation(format!("recovery failed with {} damaged places: {error}", self.damages)));
+        }
+        self.note(|| format!("-- not opened: {error}"));
+        self.report.totals.closed += 1;
+        self.is_damaged = true;
+        disk.arm(self.profile.armed(true));
+        if self.damages == 1 {
+            let mut setup = self.setup.clone();
+            S::accept_loss(&mut setup);
+            let what = |what: String| SimViolation(format!("with the loss in the log accepted: {what}"));
+            let subject = S::recover(disk, &setup).map_err(|error| what(format!("recovery failed: {error}")))?;
+            subject.audit(disk).map_err(what)?;
+        }
+        Ok(())
+    }
+
     /// Compares a recovered array with the allowed states. Returns `None` if the drive stops.
     fn check<'d>(&mut self, disk: &'d SimDisk, subject: S) -> Result<Option<SimMachine<'d, S>>, SimViolation> {
-        subject.audit(disk).map_err(|what| SimViolation(format!("audit after recovery: {what}")))?;
+        if self.damages <= 1 {
+            subject.audit(disk).map_err(|what| SimViolation(format!("audit after recovery: {what}")))?;
+        }
         let mut machine = SimMachine::new(subject, disk);
         let Some(found) = inspect(&mut machine, &mut self.history.contents, self.next_volume, self.has_read_badly)?
         else {
@@ -385,8 +369,10 @@ impl<S: SimSubject> Run<'_, S> {
                     self.note(|| "-- grow".to_owned());
                     machine.subject.grow(selector);
                 }
+                8 => self.pin_or_count(disk, machine)?,
                 _ => {}
             }
+            machine.pass_time();
             machine.poll(&mut answers);
             self.drain_notes(machine);
             if disk.is_crashed() {
@@ -398,6 +384,10 @@ impl<S: SimSubject> Run<'_, S> {
                 self.report.totals.failures += 1;
                 return Ok(());
             }
+        }
+        // A count that does not end keeps segments from being reused, and so stops a full array.
+        while !self.pins.is_empty() {
+            self.count_pinned(disk)?;
         }
         match self.rng.below(10) {
             0..3 => self.rest(disk, machine),
@@ -425,7 +415,7 @@ impl<S: SimSubject> Run<'_, S> {
         } else {
             self.mix.next(&mut rng, self.history.latest(), &self.history.contents, &mut self.next_volume)
         };
-        if self.plan.skip.contains(&number) {
+        if self.plan.skip.contains(&number) || !self.history.can_submit(&op) {
             return;
         }
         self.drain_notes(machine);
@@ -457,20 +447,49 @@ impl<S: SimSubject> Run<'_, S> {
         if disk.is_crashed() || self.take(machine, answers)? {
             return Ok(());
         }
-        if self.history.tolerated.drive_failing {
+        if self.history.tolerated.drive_failing || self.damages > 1 {
             return Ok(());
         }
         machine.subject.audit(disk).map_err(|what| SimViolation(format!("audit at rest: {what}")))?;
         self.check_accounting(disk, machine)?;
         self.note(|| "-- at rest".to_owned());
-        match inspect(machine, &mut self.history.contents, self.next_volume, false)? {
-            Some(found) => self.history.recover(&found.state).map(|_| ()),
+        match inspect(machine, &mut self.history.contents, self.next_volume, self.damages > 0)? {
+            Some(found) => self.history.compare_at_rest(&found.state),
             None => Ok(()),
         }
     }
 }
 
 impl<S: SimSubject> Run<'_, S> {
+    /// Pins the newest checkpoint, or counts and audits one that was pinned long before. Operations
+    /// and background work continue in between.
+    fn pin_or_count(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
+        if self.pins.len() < MOST_PINS {
+            self.note(|| "-- checkpoint pinned".to_owned());
+            self.pins.push(machine.subject.pin());
+        } else if self.rng.percent(15) {
+            self.count_pinned(disk)?;
+        }
+        Ok(())
+    }
+
+    /// Counts and audits the checkpoint that was pinned first, and releases it.
+    fn count_pinned(&mut self, disk: &SimDisk) -> Result<(), SimViolation> {
+        let pinned = self.pins.remove(0);
+        if self.has_read_badly {
+            return Ok(());
+        }
+        let selector = self.rng.next_u64();
+        let result = S::count_pinned(&pinned, disk, selector);
+        if disk.is_crashed() {
+            return Ok(());
+        }
+        let is_counted =
+            result.map_err(|what| SimViolation(format!("count and audit of a pinned checkpoint: {what}")))?;
+        self.report.totals.censuses += u64::from(is_counted);
+        Ok(())
+    }
+
     /// Takes checkpoints with nothing in flight until the cleaner stops moving data, then compares
     /// space accounting with the stored data.
     fn check_accounting(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {

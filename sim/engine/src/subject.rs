@@ -1,9 +1,11 @@
 //! The interface of the system under test: a deterministic engine without I/O of its own.
 
+use crate::injected_bug::InjectedBug;
 use bytes::Bytes;
 use engine::{Op, OpError, Reply, Tag};
 use platform::{Disk, DiskError, Durability};
 use std::collections::BTreeMap;
+use std::fmt;
 use testing::Rng;
 
 /// A drive access that the subject requests.
@@ -87,6 +89,28 @@ pub struct SimScale {
     pub space: Option<u64>,
     /// Hosts may fill the pool.
     pub may_fill: bool,
+    /// Changes may be answered before they are durable.
+    pub write_cache: bool,
+    /// Distance between the two copies of metadata, in bytes.
+    pub mirror_bytes: u64,
+}
+
+/// Why an array could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// Acknowledged operations are lost with a damaged part of the log.
+    LogLoss(String),
+    /// A structure is damaged.
+    Damaged(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::LogLoss(what) | Self::Damaged(what) | Self::Other(what)) = self;
+        f.write_str(what)
+    }
 }
 
 /// A system under test.
@@ -99,6 +123,8 @@ pub trait SimSubject: Sized {
     type Work;
     /// The result of a computation.
     type Done;
+    /// A checkpoint that is kept while later ones are stored.
+    type Pinned;
 
     /// Draws geometry and options.
     fn draw(rng: &mut Rng) -> Self::Setup;
@@ -107,7 +133,12 @@ pub trait SimSubject: Sized {
     /// Creates an empty array.
     fn create(disk: &dyn Disk, setup: &Self::Setup) -> Result<(), String>;
     /// Opens the array on the drive, after any crash.
-    fn recover(disk: &dyn Disk, setup: &Self::Setup) -> Result<Self, String>;
+    fn recover(disk: &dyn Disk, setup: &Self::Setup) -> Result<Self, OpenError>;
+    /// Changes the setup so that [`SimSubject::recover`] opens an array in spite of a loss in the
+    /// log.
+    fn accept_loss(_setup: &mut Self::Setup) {}
+    /// Injects a bug of the array itself. Most bugs are bugs of the drive and change nothing here.
+    fn inject(_setup: &mut Self::Setup, _bug: InjectedBug) {}
     /// Submits an operation.
     fn submit(&mut self, op: Op, tag: Tag);
     /// Returns the actions to do now.
@@ -126,6 +157,8 @@ pub trait SimSubject: Sized {
     fn flush_log(&mut self);
     /// Does one step of background work.
     fn tick(&mut self);
+    /// Does the work of a slow timer, every half second of simulated time.
+    fn slow_tick(&mut self) {}
     /// Grows the array within the drive. `selector` is a random number that chooses by how much.
     fn grow(&mut self, selector: u64);
     /// Starts a checkpoint, due or not.
@@ -143,6 +176,11 @@ pub trait SimSubject: Sized {
     /// Compares space accounting with the drive, directly after a checkpoint. `selector` is a
     /// random number that chooses the owner of each volume.
     fn check_accounting(&self, disk: &dyn Disk, selector: u64) -> Result<(), String>;
+    /// Keeps the newest checkpoint until the returned value is dropped.
+    fn pin(&mut self) -> Self::Pinned;
+    /// Accounts for the space of a kept checkpoint and audits it. `selector` is a random number.
+    /// Returns false if the subject no longer keeps the checkpoint and has reported so.
+    fn count_pinned(pinned: &Self::Pinned, disk: &dyn Disk, selector: u64) -> Result<bool, String>;
     /// Describes the state in one line, for the analysis of a violation.
     fn describe(&self) -> String;
     /// Returns the offsets (from, to) of the log. An injected bug makes durable writes there

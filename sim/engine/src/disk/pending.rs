@@ -4,7 +4,7 @@ use super::image::{Image, SECTOR};
 use std::collections::HashMap;
 use testing::Rng;
 
-/// One write in whole sectors: the first sector, and the content of all sectors after the write.
+/// One write in whole units: the first sector, and the content of all sectors after the write.
 pub(super) struct Pending {
     pub(super) id: u64,
     pub(super) sector: u64,
@@ -64,18 +64,18 @@ pub(super) fn settle(pending: &mut Vec<Pending>, stable: &mut Image, chosen: imp
 enum Loss {
     All,
     Nothing,
-    /// Each sector is kept with this probability, in percent.
+    /// Each unit is kept with this probability, in percent.
     Sectors(u64),
     /// Each write is kept as a whole with this probability, in percent.
     Writes(u64),
-    /// The first n writes are kept, and some sectors of the next one.
+    /// The first n writes are kept, and some units of the next one.
     After(usize),
     /// This write is lost; the others are kept.
     One(usize),
 }
 
-/// Stores a random selection of the pending sectors, in any version.
-pub(super) fn lose(pending: &[Pending], stable: &mut Image, rng: &mut Rng) {
+/// Stores a random selection of the pending units of `unit` sectors, in any version.
+pub(super) fn lose(pending: &[Pending], unit: u64, stable: &mut Image, rng: &mut Rng) {
     let loss = match rng.below(7) {
         0 => Loss::All,
         1 => Loss::Nothing,
@@ -99,11 +99,12 @@ pub(super) fn lose(pending: &[Pending], stable: &mut Image, rng: &mut Rng) {
         if percent == 0 {
             continue;
         }
-        for sector in write.sector..write.end() {
-            let keeps = (percent == 100 || rng.percent(percent)) && !write.is_superseded(sector);
+        for first in (write.sector..write.end()).step_by(unit as usize) {
+            let keeps = (percent == 100 || rng.percent(percent)) && !write.is_superseded(first);
             // An earlier version may be the last to reach the medium.
-            if keeps && !(kept.contains_key(&sector) && rng.percent(20)) {
-                kept.insert(sector, (index, (sector - write.sector) as usize * SECTOR));
+            if keeps && !(kept.contains_key(&first) && rng.percent(20)) {
+                let sectors = first..(first + unit).min(write.end());
+                kept.extend(sectors.map(|sector| (sector, (index, (sector - write.sector) as usize * SECTOR))));
             }
         }
     }

@@ -205,3 +205,92 @@ fn injected_read_errors_and_bad_data_are_returned() {
     disk.crash();
     assert!(disk.read_at(600, &mut [0; 500]).is_ok());
 }
+
+#[test]
+fn process_crash_keeps_writes_in_the_cache() {
+    assert_eq!(
+        after_crash(|disk| {
+            let id = disk.start_write(0, &[&A], Durability::Volatile).unwrap();
+            disk.kill_process();
+            assert_eq!(read(disk, 0, SECTOR), A);
+            disk.finish_write(id);
+        }),
+        [0, 0xAA],
+        "a power failure may still lose the write"
+    );
+    assert_eq!(
+        after_crash(|disk| {
+            drop(disk.start_write(0, &[&A], Durability::Volatile));
+            disk.kill_process();
+            disk.flush().unwrap();
+        }),
+        [0xAA],
+        "the flush of the next process covers it"
+    );
+}
+
+#[test]
+fn units_of_4096_bytes_are_never_torn() {
+    let mut seen: Vec<(u8, u8)> = (0..200)
+        .map(|seed| {
+            let disk = SimDisk::new(1 << 20, seed);
+            disk.set_unit(4096);
+            disk.write_at(0, &[&[0; 4096]], Durability::Durable).unwrap();
+            disk.write_at(0, &[&A, &A], Durability::Volatile).unwrap();
+            disk.write_at(512, &[&B], Durability::Volatile).unwrap();
+            disk.crash();
+            let left = read(&disk, 0, 4096);
+            assert!(left[1024..].iter().all(|byte| *byte == 0));
+            (left[0], left[512])
+        })
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, [(0, 0), (0xAA, 0xAA), (0xAA, 0xBB)]);
+}
+
+#[test]
+fn failed_write_stores_only_its_first_sectors() {
+    let mut lengths: Vec<usize> = (0..100)
+        .map(|seed| {
+            let disk = SimDisk::new(1 << 20, seed);
+            disk.write_at(0, &[&[0; 4096]], Durability::Durable).unwrap();
+            disk.arm(Faults { error_at: Some(1), ..Faults::default() });
+            assert!(disk.write_at(0, &[&[0xAA; 4096]], Durability::Durable).is_err());
+            let left = read(&disk, 0, 4096);
+            let length = left.iter().take_while(|byte| **byte == 0xAA).count();
+            assert!(left[length..].iter().all(|byte| *byte == 0));
+            length / SECTOR
+        })
+        .collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    assert_eq!(lengths, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn damage_survives_crashes_until_it_is_overwritten() {
+    for kind in [DamageKind::Rot, DamageKind::BadSectors] {
+        let disk = SimDisk::new(1 << 20, 1);
+        disk.write_at(0, &[&[0; 8192]], Durability::Durable).unwrap();
+        disk.damage((600, 601), kind);
+        disk.crash();
+        disk.kill_process();
+        let mut sector = [0; SECTOR];
+        let is_intact = disk.read_at(512, &mut sector).is_ok() && sector == [0; SECTOR];
+        assert!(!is_intact, "{kind:?}");
+        assert!(disk.read_at(0, &mut sector).is_ok() && sector == [0; SECTOR], "{kind:?}");
+        disk.write_at(512, &[&A], Durability::Volatile).unwrap();
+        assert_eq!(read(&disk, 512, SECTOR), A, "{kind:?}");
+    }
+}
+
+#[test]
+fn damage_also_hits_writes_in_the_cache() {
+    let disk = SimDisk::new(1 << 20, 1);
+    disk.write_at(0, &[&A], Durability::Volatile).unwrap();
+    disk.damage((0, 1), DamageKind::Rot);
+    disk.flush().unwrap();
+    disk.crash();
+    assert_ne!(read(&disk, 0, SECTOR), A);
+}

@@ -1,7 +1,12 @@
 use super::*;
 use crate::campaign::{CrashCampaign, execute};
+use crate::disk::{Faults, SimDisk};
 use crate::exhaustive::{alphabet, search};
-use crate::run::InjectedBug;
+use crate::injected_bug::InjectedBug;
+use crate::machine::{Answers, SimMachine};
+use clap::ValueEnum;
+use engine::Change;
+use types::{BlockRange, Lba};
 
 fn campaign(runs: u64, bug: Option<InjectedBug>) -> CrashCampaign {
     CrashCampaign { seed: 1, runs, jobs: 2, bug, most_violations: 1 }
@@ -37,14 +42,55 @@ fn short_sequences_survive_a_crash_at_every_access() {
 }
 
 #[test]
-fn missing_engine_flush_is_detected() {
-    for bug in [
-        InjectedBug::SkipLogFlush,
-        InjectedBug::SkipSuperblockFlush,
-        InjectedBug::SkipCheckpointFlush,
-        InjectedBug::SkipSomeFlushes,
-    ] {
-        let findings = execute::<EngineSubject>(&campaign(500, Some(bug)), &|_, _| {});
+fn every_injected_bug_is_detected() {
+    for bug in InjectedBug::value_variants() {
+        let findings = execute::<EngineSubject>(&campaign(2000, Some(*bug)), &|_, _| {});
         assert!(!findings.violations.is_empty(), "{bug:?}");
     }
+}
+
+#[test]
+fn runs_have_every_kind_of_fault() {
+    let totals = execute::<EngineSubject>(&campaign(60, None), &|_, _| {}).totals;
+    for (count, name) in [
+        (totals.process_crashes, "process crashes"),
+        (totals.damages, "damaged places"),
+        (totals.hung, "hung accesses"),
+        (totals.censuses, "counts under load"),
+    ] {
+        assert!(count > 0, "no {name} in {totals:?}");
+    }
+}
+
+fn answer(machine: &mut SimMachine<'_, EngineSubject>, op: Op) -> Result<Reply, OpError> {
+    machine.call(op, &mut Answers::new()).unwrap().unwrap_or(Err(OpError::Stopped("drive".into())))
+}
+
+/// A group whose write has failed may be visible after the process has restarted. Then it must also
+/// survive a power failure.
+#[test]
+fn replayed_group_of_a_failed_write_is_durable() {
+    let setup = EngineSetup::plain();
+    let volume = VolumeId(1);
+    let write = |lba| Op::Write { volume, lba: Lba(lba), data: vec![7; 4096].into(), fua: false };
+    let mut visible = 0;
+    for seed in 0..40 {
+        let disk = SimDisk::new(EngineSubject::scale(&setup).disk_bytes, seed);
+        EngineSubject::create(&disk, &setup).unwrap();
+        let mut machine = SimMachine::new(EngineSubject::recover(&disk, &setup).unwrap(), &disk);
+        answer(&mut machine, Op::Change(vec![Change::CreateVolume { volume, blocks: 64 }])).unwrap();
+        disk.arm(Faults { error_at: Some(1), ..Faults::default() });
+        assert!(answer(&mut machine, write(0)).is_err());
+        disk.kill_process();
+        let mut machine = SimMachine::new(EngineSubject::recover(&disk, &setup).unwrap(), &disk);
+        let read = Op::Read { volume, range: BlockRange::new(Lba(0), 8).unwrap() };
+        let before = answer(&mut machine, read.clone()).unwrap();
+        visible += u32::from(before == Reply::Data(vec![7; 4096].into()));
+        answer(&mut machine, write(8)).unwrap();
+        disk.crash();
+        let subject = EngineSubject::recover(&disk, &setup).map_err(|error| error.to_string());
+        let mut machine = SimMachine::new(subject.unwrap(), &disk);
+        assert_eq!(answer(&mut machine, read).unwrap(), before, "seed {seed}");
+    }
+    assert!(visible > 0);
 }

@@ -28,7 +28,7 @@ pub struct RecoveryOutcome {
 }
 
 /// Unanswered operations with common blocks.
-struct Group<'e> {
+pub(super) struct Group<'e> {
     entries: Vec<&'e PendingOp>,
     /// Pairs (earlier, later) of indices. The later operation requires the earlier one.
     kept: Vec<(usize, usize)>,
@@ -51,6 +51,10 @@ impl<'e> Group<'e> {
         }
         open.truncate(MAX_OPEN_PAIRS);
         Self { entries, kept, open, touched }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Returns the possible orders, starting with the order of submission.
@@ -79,11 +83,44 @@ impl<'e> Group<'e> {
 impl History {
     /// Compares the state found after a crash with the allowed states, and continues from it.
     pub fn recover(&mut self, seen: &OracleState) -> Result<RecoveryOutcome, SimViolation> {
-        let entries: Vec<PendingOp> = self.pending.iter().filter(|entry| !is_read_only(&entry.op)).cloned().collect();
-        let mut outcome = RecoveryOutcome::default();
+        let mut first = None;
+        for (base, lost) in self.answered_states() {
+            match self.recover_from(&base, &lost, seen) {
+                Ok((outcome, state)) => {
+                    self.restart(state);
+                    return Ok(outcome);
+                }
+                Err(violation) => first = Some(first.unwrap_or(violation)),
+            }
+        }
+        Err(first.unwrap_or_else(|| SimViolation::new("no state is possible")))
+    }
+
+    /// Compares the state of an array at rest, all of whose operations are answered.
+    pub fn compare_at_rest(&mut self, seen: &OracleState) -> Result<(), SimViolation> {
         let mut state = self.base.clone();
+        self.compare_all(&state, seen)?;
+        self.narrow_all(&mut state, seen);
+        self.base = state;
+        Ok(())
+    }
+
+    /// Tries to explain the state found by the answered changes in `base`. The changes `lost` are
+    /// not in it, so no later operation on their blocks is present.
+    fn recover_from(
+        &mut self,
+        base: &OracleState,
+        lost: &[Footprint],
+        seen: &OracleState,
+    ) -> Result<(RecoveryOutcome, OracleState), SimViolation> {
+        let is_possible = |entry: &&PendingOp| {
+            !is_read_only(&entry.op) && !lost.iter().any(|lost| lost.overlaps(&footprint(&entry.op)))
+        };
+        let entries: Vec<PendingOp> = self.pending.iter().filter(is_possible).cloned().collect();
+        let mut outcome = RecoveryOutcome::default();
+        let mut state = base.clone();
         for group in groups(&entries) {
-            let (chosen, order) = self.decide(&group, seen)?;
+            let (chosen, order) = self.decide(base, &group, seen)?;
             self.apply(&mut state, &group, chosen, &order);
             for (index, entry) in group.entries.iter().enumerate() {
                 if !is_in_pieces(&entry.op) {
@@ -93,12 +130,16 @@ impl History {
         }
         self.compare_all(&state, seen)?;
         self.narrow_all(&mut state, seen);
-        self.restart(state);
-        Ok(outcome)
+        Ok((outcome, state))
     }
 
     /// Finds the operations (as bits) and the order that explain the blocks that the group touches.
-    fn decide(&mut self, group: &Group<'_>, seen: &OracleState) -> Result<(u32, Vec<usize>), SimViolation> {
+    fn decide(
+        &mut self,
+        base: &OracleState,
+        group: &Group<'_>,
+        seen: &OracleState,
+    ) -> Result<(u32, Vec<usize>), SimViolation> {
         let count = group.entries.len();
         if count > MAX_UNDECIDED {
             return Err(SimViolation::new(format!(
@@ -108,10 +149,10 @@ impl History {
         let mut first_reason = None;
         for order in group.orders() {
             for chosen in candidates(count) {
-                if !self.tolerated.full && !self.tolerated.drive_failing && !group.is_closed(chosen) {
+                if !self.tolerated.any() && !group.is_closed(chosen) {
                     continue;
                 }
-                let mut state = self.base.clone();
+                let mut state = base.clone();
                 self.apply(&mut state, group, chosen, &order);
                 match self.compare_touched(&state, seen, &group.touched) {
                     Ok(()) => return Ok((chosen, order)),
@@ -233,7 +274,7 @@ fn candidates(count: usize) -> impl Iterator<Item = u32> {
 }
 
 /// Groups the operations so that different groups have no common blocks.
-fn groups(entries: &[PendingOp]) -> Vec<Group<'_>> {
+pub(super) fn groups(entries: &[PendingOp]) -> Vec<Group<'_>> {
     let footprints: Vec<Footprint> = entries.iter().map(|entry| footprint(&entry.op)).collect();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for index in 0..entries.len() {

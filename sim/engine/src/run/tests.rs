@@ -17,7 +17,7 @@ fn correct_model_has_no_violation() {
 #[test]
 fn runs_cover_all_counted_events() {
     let mut totals = Totals::default();
-    (1..=60).for_each(|seed| totals.add(&run::<FaultyModel<CORRECT>>(&RunPlan::new(seed)).totals));
+    (1..=200).for_each(|seed| totals.add(&run::<FaultyModel<CORRECT>>(&RunPlan::new(seed)).totals));
     let Totals { crashes_in_recovery, answered, refused, present, absent, failures, .. } = totals;
     for (count, name) in [
         (crashes_in_recovery, "crashes in recovery"),
