@@ -58,13 +58,17 @@ pub struct Scrub {
     pub completed: u64,
     /// Known damage, newest last.
     pub damage: Vec<String>,
+    /// End of the last scrub, in milliseconds since 1970; null if there was none.
+    pub last: Option<u64>,
+    /// Time at which the next scrub is due, in milliseconds since 1970; null without a schedule.
+    pub next: Option<u64>,
 }
 
 /// Request to start a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScrubPost {
-    /// Bytes to verify per second; the default is 100 MiB.
+    /// Bytes to verify per second; the default is the setting of the array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
 }

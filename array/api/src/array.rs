@@ -31,10 +31,34 @@ pub struct Array {
     /// (Ibid extension.)
     #[serde(default)]
     pub status: String,
+    /// When and how fast all stored data is verified. (Ibid extension.)
+    #[serde(default)]
+    pub scrub_config: ScrubConfig,
     /// Percentage of the capacity at which hosts are warned; null for never. (Ibid extension.)
     pub threshold_percent: Option<u8>,
     /// Version of the program.
     pub version: String,
+}
+
+/// Schedule of scrubs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubConfig {
+    /// Milliseconds from the end of a scrub to the next one; null for no schedule.
+    pub interval: Option<u64>,
+    /// Maximum bytes verified per second.
+    pub bytes_per_second: u64,
+}
+
+/// A change of the schedule of scrubs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScrubConfigPatch {
+    /// Milliseconds from the end of a scrub to the next one, 1 hour to 366 days; 0 for no schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<u64>,
+    /// Maximum bytes verified per second, 1 MiB or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
 }
 
 /// A change of the array. Missing fields stay as they are.
@@ -51,6 +75,9 @@ pub struct ArrayPatch {
     /// New name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// When and how fast all stored data is verified. (Ibid extension.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub_config: Option<ScrubConfigPatch>,
     /// Percentage of the capacity at which hosts are warned; 0 for never. (Ibid extension.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<u8>,

@@ -18,7 +18,7 @@ mod volume;
 pub use alert::{Alert, Scrub, ScrubPost};
 pub use array::{
     AdminApiToken, ApiToken, ApiVersions, Array, ArrayPatch, ArraySpace, Controller, EradicationConfig,
-    EradicationPatch, Eth, Hardware, NetworkInterface, Port, Space,
+    EradicationPatch, Eth, Hardware, NetworkInterface, Port, ScrubConfig, ScrubConfigPatch, Space,
 };
 pub use connection::{Connection, ConnectionPost};
 pub use envelope::{Items, Reference};

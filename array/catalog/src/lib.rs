@@ -28,8 +28,8 @@ pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, Host, HostId, Qos, Secret, Snapshot, Volume,
-    VolumeOrSnapshot, reservations_key,
+    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, Host, HostId, Qos, ScrubSettings, Secret,
+    Snapshot, Volume, VolumeOrSnapshot, reservations_key,
 };
 pub use state::CatalogState;
 
@@ -40,6 +40,14 @@ pub const MIN_VOLUME_BYTES: u64 = 1 << 20;
 pub const ERADICATION_DELAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Valid range of the eradication delay: 1 second to 30 days.
 pub const ERADICATION_DELAYS_MS: std::ops::RangeInclusive<u64> = 1000..=30 * ERADICATION_DELAY_MS;
+/// Default time between two scrubs: 30 days.
+pub const SCRUB_INTERVAL_MS: u64 = 30 * ERADICATION_DELAY_MS;
+/// Valid range of that time: 1 hour to 366 days.
+pub const SCRUB_INTERVALS_MS: std::ops::RangeInclusive<u64> = 3_600_000..=366 * ERADICATION_DELAY_MS;
+/// Default rate of a scrub: 100 MiB per second.
+pub const SCRUB_BYTES_PER_SECOND: u64 = 100 << 20;
+/// Minimum rate of a scrub: 1 MiB per second.
+pub const MIN_SCRUB_BYTES_PER_SECOND: u64 = 1 << 20;
 /// Minimum bandwidth limit: 1 MiB per second.
 pub const MIN_BANDWIDTH_LIMIT: u64 = 1 << 20;
 /// Maximum bandwidth limit: 512 GiB per second.

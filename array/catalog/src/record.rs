@@ -66,6 +66,9 @@ pub struct Array {
     /// Time served in all runs of the array, in milliseconds, when it was last stored.
     #[serde(default, skip_serializing_if = "is_default")]
     pub served_ms: u64,
+    /// Time at which the last scrub ended, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub last_scrub_ms: Option<u64>,
     /// Settings made by administrators.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settings: ArraySettings,
@@ -97,11 +100,31 @@ pub struct ArraySettings {
     pub eradication_delay_ms: u64,
     /// Percentage of pool usage at which hosts get a space alert, once; `None` for no alert.
     pub threshold_percent: Option<u8>,
+    /// When and how fast all stored data is verified.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scrub: ScrubSettings,
 }
 
 impl Default for ArraySettings {
     fn default() -> Self {
-        Self { eradication_delay_ms: crate::ERADICATION_DELAY_MS, threshold_percent: None }
+        let scrub = ScrubSettings::default();
+        Self { eradication_delay_ms: crate::ERADICATION_DELAY_MS, threshold_percent: None, scrub }
+    }
+}
+
+/// Schedule of scrubs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScrubSettings {
+    /// Time in milliseconds from the end of a scrub to the next one; `None` for no schedule.
+    pub interval_ms: Option<u64>,
+    /// Maximum bytes verified per second.
+    pub bytes_per_second: u64,
+}
+
+impl Default for ScrubSettings {
+    fn default() -> Self {
+        Self { interval_ms: Some(crate::SCRUB_INTERVAL_MS), bytes_per_second: crate::SCRUB_BYTES_PER_SECOND }
     }
 }
 
@@ -120,6 +143,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Array {
+    /// Returns the time at which the next scrub is due, in milliseconds since 1970. `None` without
+    /// a schedule. The first interval begins with the creation of the array.
+    pub fn next_scrub_ms(&self) -> Option<u64> {
+        let last = self.last_scrub_ms.unwrap_or(self.created_ms);
+        self.settings.scrub.interval_ms.map(|interval| last.saturating_add(interval))
+    }
+
     /// Creates the record of a new array.
     pub(crate) fn init(init: &ArrayInit) -> Self {
         let mut uuid = init.identity;
@@ -138,6 +168,7 @@ impl Array {
             next_host: 1,
             snapshots_numbered: 0,
             served_ms: 0,
+            last_scrub_ms: None,
             settings: ArraySettings::default(),
         }
     }

@@ -434,6 +434,12 @@ pub(crate) enum ArrayCommand {
         /// Warn hosts at this percentage used, 1 to 100; none for never
         #[arg(long, value_name = "PERCENT")]
         threshold: Option<String>,
+        /// Time between two scrubs, 1h to 366d; none for never
+        #[arg(long, value_name = "TIME")]
+        scrub_interval: Option<String>,
+        /// Bytes that a scrub verifies per second, 1M or more
+        #[arg(long, value_name = "SIZE")]
+        scrub_pace: Option<String>,
     },
     /// Grow the array while it serves
     ///
@@ -450,7 +456,7 @@ pub(crate) enum ArrayCommand {
 pub(crate) enum ScrubCommand {
     /// Start a scrub
     Start {
-        /// Bytes to verify per second, 1M or more [default: 100M]
+        /// Bytes to verify per second, 1M or more [default: the setting]
         #[arg(long, value_name = "SIZE")]
         pace: Option<String>,
     },

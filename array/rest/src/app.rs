@@ -2,6 +2,7 @@
 
 use crate::alert_monitor::AlertMonitor;
 use crate::limiter::LoginLimiter;
+use crate::scrub_schedule::ScrubSchedule;
 use crate::session::Sessions;
 use crate::space::SpaceAccounting;
 use crate::token::MAX_SLOW_VERIFICATIONS;
@@ -35,6 +36,7 @@ pub struct App {
     pub(crate) slow_verifications: Arc<Semaphore>,
     /// Limits the log lines about failed logins.
     pub(crate) login_log: LogLimit,
+    pub(crate) scrubs: ScrubSchedule,
 }
 
 impl App {
@@ -60,12 +62,22 @@ impl App {
             limiter: LoginLimiter::default(),
             slow_verifications: Arc::new(Semaphore::new(MAX_SLOW_VERIFICATIONS)),
             login_log: LogLimit::default(),
+            scrubs: ScrubSchedule::default(),
         })
     }
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
     pub fn update_alerts(&self) {
         self.alerts.update();
+    }
+
+    /// Starts a scrub if the schedule of the array asks for one.
+    pub fn scrub_if_due(&self, now_ms: u64) {
+        match self.scrubs.run(&self.catalog, &*self.engine, now_ms) {
+            Ok(true) => tracing::info!("scheduled scrub started"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!("end of scrub not recorded: {error}"),
+        }
     }
 
     /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns

@@ -6,6 +6,7 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use api::{
     Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, ErrorCode, Eth, Hardware, NetworkInterface, Port,
+    ScrubConfig,
 };
 use catalog::ArrayEdit;
 use types::format_capacity;
@@ -32,6 +33,10 @@ fn show(call: &Call) -> Array {
         parity: 1,
         space,
         status: call.app.alerts.status().to_owned(),
+        scrub_config: ScrubConfig {
+            interval: array.settings.scrub.interval_ms,
+            bytes_per_second: array.settings.scrub.bytes_per_second,
+        },
         threshold_percent: array.settings.threshold_percent,
         version: call.app.version.to_owned(),
     }
@@ -50,10 +55,13 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     check_names(call, &call.app.catalog.array().name)?;
     let patch: ArrayPatch = call.body()?;
+    let scrub = patch.scrub_config.clone().unwrap_or_default();
     let edit = ArrayEdit {
         name: patch.name.clone(),
         eradication_delay_ms: patch.eradication_config.as_ref().and_then(|config| config.eradication_delay),
         threshold_percent: patch.threshold_percent.map(|percent| Some(percent).filter(|percent| *percent != 0)),
+        scrub_interval_ms: scrub.interval.map(|interval| Some(interval).filter(|interval| *interval != 0)),
+        scrub_bytes_per_second: scrub.bytes_per_second,
     };
     match patch.capacity {
         Some(capacity) if edit == ArrayEdit::default() => grow(call, capacity)?,

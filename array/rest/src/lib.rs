@@ -22,6 +22,7 @@ mod login;
 mod query;
 mod router;
 mod scrub;
+mod scrub_schedule;
 mod server;
 mod session;
 mod slots;

@@ -3,22 +3,21 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use api::{ErrorCode, Scrub, ScrubPost};
-
-/// The default rate: 100 MiB per second.
-const DEFAULT_BYTES_PER_SECOND: u64 = 100 << 20;
-/// The lowest rate: 1 MiB per second.
-const MIN_BYTES_PER_SECOND: u64 = 1 << 20;
+use catalog::MIN_SCRUB_BYTES_PER_SECOND;
 
 /// Answers `GET /arrays/scrub`.
 pub(crate) fn status(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&[]])?;
     let health = call.app.engine.health();
+    let array = call.app.catalog.array();
     Answer::all(vec![Scrub {
         running: health.is_scrubbing,
         checked: health.scrubbed,
         used: call.app.engine.space().used,
         completed: health.scrubs,
         damage: call.app.alerts.damage().map(|(_, damage)| damage).collect(),
+        last: array.last_scrub_ms,
+        next: array.next_scrub_ms(),
     }])
 }
 
@@ -26,8 +25,8 @@ pub(crate) fn status(call: &Call) -> Result<Answer, RestError> {
 pub(crate) fn start(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&[]])?;
     let post: ScrubPost = call.body()?;
-    let bytes_per_second = post.bytes_per_second.unwrap_or(DEFAULT_BYTES_PER_SECOND);
-    if bytes_per_second < MIN_BYTES_PER_SECOND {
+    let bytes_per_second = post.bytes_per_second.unwrap_or(call.app.catalog.array().settings.scrub.bytes_per_second);
+    if bytes_per_second < MIN_SCRUB_BYTES_PER_SECOND {
         return Err(RestError::bad(ErrorCode::InvalidSetting, "Invalid pace: must be 1 MiB per second or more."));
     }
     call.app.engine.scrub(bytes_per_second);

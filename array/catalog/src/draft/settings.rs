@@ -5,6 +5,7 @@ use crate::name::check_name;
 use crate::record::Volume;
 use crate::{
     CatalogError, ERADICATION_DELAYS_MS, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, MIN_BANDWIDTH_LIMIT, MIN_IOPS_LIMIT,
+    MIN_SCRUB_BYTES_PER_SECOND, SCRUB_INTERVALS_MS,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -18,6 +19,10 @@ pub struct ArrayEdit {
     pub eradication_delay_ms: Option<u64>,
     /// New percentage of pool usage for the space alert; an inner `None` disables the alert.
     pub threshold_percent: Option<Option<u8>>,
+    /// New time between two scrubs in milliseconds; an inner `None` ends the schedule.
+    pub scrub_interval_ms: Option<Option<u64>>,
+    /// New rate of scrubs in bytes per second. A running scrub keeps its rate.
+    pub scrub_bytes_per_second: Option<u64>,
 }
 
 /// Changes to make to a volume. `None` leaves a field unchanged; an inner `None` removes the value.
@@ -38,6 +43,12 @@ impl Draft {
         if edit.eradication_delay_ms.is_some_and(|delay| !ERADICATION_DELAYS_MS.contains(&delay)) {
             return Err(bad("eradication delay must be 1 second to 30 days"));
         }
+        if edit.scrub_interval_ms.flatten().is_some_and(|interval| !SCRUB_INTERVALS_MS.contains(&interval)) {
+            return Err(bad("scrub interval must be 1 hour to 366 days"));
+        }
+        if edit.scrub_bytes_per_second.is_some_and(|rate| rate < MIN_SCRUB_BYTES_PER_SECOND) {
+            return Err(bad("scrub pace must be 1 MiB per second or more"));
+        }
         check_threshold(edit.threshold_percent)?;
         self.edit_array(|array| {
             if let Some(name) = &edit.name {
@@ -46,7 +57,15 @@ impl Draft {
             let settings = &mut array.settings;
             settings.eradication_delay_ms = edit.eradication_delay_ms.unwrap_or(settings.eradication_delay_ms);
             settings.threshold_percent = edit.threshold_percent.unwrap_or(settings.threshold_percent);
+            let scrub = &mut settings.scrub;
+            scrub.interval_ms = edit.scrub_interval_ms.unwrap_or(scrub.interval_ms);
+            scrub.bytes_per_second = edit.scrub_bytes_per_second.unwrap_or(scrub.bytes_per_second);
         })
+    }
+
+    /// Records the end of a scrub.
+    pub fn record_scrub(&mut self, now_ms: u64) -> Result<(), CatalogError> {
+        self.edit_array(|array| array.last_scrub_ms = Some(now_ms))
     }
 
     /// Changes the limits and the space alert of a volume.

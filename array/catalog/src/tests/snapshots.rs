@@ -235,4 +235,6 @@ fn limits_and_thresholds_are_range_checked() {
     assert!(array(ArrayEdit { threshold_percent: Some(Some(200)), ..ArrayEdit::default() }).is_err());
     array(ArrayEdit { threshold_percent: Some(Some(90)), ..ArrayEdit::default() }).unwrap();
     assert_eq!(catalog.array().settings.threshold_percent, Some(90));
+    assert!(array(ArrayEdit { scrub_interval_ms: Some(Some(3_599_999)), ..ArrayEdit::default() }).is_err());
+    assert!(array(ArrayEdit { scrub_bytes_per_second: Some((1 << 20) - 1), ..ArrayEdit::default() }).is_err());
 }

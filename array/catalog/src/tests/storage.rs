@@ -205,3 +205,18 @@ fn eradication_removes_reservations() {
     open(&service).unwrap();
     assert_eq!(stored_reservations(&*service), [(reservations_key(ids[1]), ids[1])]);
 }
+
+#[test]
+fn scrub_schedule_survives_a_restart() {
+    let (service, catalog) = sample_catalog();
+    let day = crate::ERADICATION_DELAY_MS;
+    assert_eq!(catalog.array().next_scrub_ms(), Some(1_000 + 30 * day), "30 days after the creation");
+    catalog.change(|draft| draft.record_scrub(5 * day)).unwrap();
+    assert_eq!(open(&service).unwrap().array().next_scrub_ms(), Some(35 * day));
+    let edit = |interval| crate::ArrayEdit { scrub_interval_ms: Some(interval), ..crate::ArrayEdit::default() };
+    catalog.change(|draft| draft.edit_array_settings(&edit(Some(7 * day)))).unwrap();
+    assert_eq!(open(&service).unwrap().array().next_scrub_ms(), Some(12 * day));
+    catalog.change(|draft| draft.edit_array_settings(&edit(None))).unwrap();
+    let array = open(&service).unwrap().array();
+    assert_eq!((array.next_scrub_ms(), array.last_scrub_ms), (None, Some(5 * day)));
+}

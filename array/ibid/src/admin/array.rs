@@ -4,7 +4,7 @@ use crate::access::{self, Access};
 use crate::cli::ArrayCommand;
 use crate::output::{duration, either, facts, json, list, parse_duration, parse_size, print, ratio, time};
 use crate::problem::Problem;
-use api::{Array, ArrayPatch, ArraySpace, EradicationPatch};
+use api::{Array, ArrayPatch, ArraySpace, EradicationPatch, ScrubConfig, ScrubConfigPatch};
 use client::Client;
 use platform::files;
 use types::format_capacity;
@@ -18,11 +18,16 @@ pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Re
             let space = access::client(access)?.array_space(refresh)?;
             return either(as_json, &space, || space_of(&space));
         }
-        ArrayCommand::Set { name, eradication_delay, threshold } => {
+        ArrayCommand::Set { name, eradication_delay, threshold, scrub_interval, scrub_pace } => {
+            let scrub = ScrubConfigPatch {
+                interval: scrub_interval.as_deref().map(interval).transpose()?,
+                bytes_per_second: scrub_pace.as_deref().map(parse_size).transpose()?,
+            };
             let eradication_delay = eradication_delay.as_deref().map(parse_duration).transpose()?;
             ArrayPatch {
                 eradication_config: eradication_delay.map(|delay| EradicationPatch { eradication_delay: Some(delay) }),
                 name,
+                scrub_config: Some(scrub).filter(|scrub| *scrub != ScrubConfigPatch::default()),
                 threshold_percent: threshold.as_deref().map(super::percent).transpose()?,
                 ..ArrayPatch::default()
             }
@@ -47,7 +52,28 @@ fn settings(array: &Array) -> String {
         ("capacity", format_capacity(array.capacity)),
         ("eradication", format!("{} after destruction", duration(array.eradication_config.eradication_delay))),
         ("threshold", super::threshold(array.threshold_percent)),
+        ("scrub", schedule(&array.scrub_config)),
     ])
+}
+
+/// Parses a duration, or `none`, which a request expresses as 0.
+fn interval(text: &str) -> Result<u64, Problem> {
+    if text == "none" {
+        return Ok(0);
+    }
+    match parse_duration(text)? {
+        0 => Err(Problem::new(format!("'{text}' is not an interval")).hint("write 1h to 366d, or none")),
+        interval => Ok(interval),
+    }
+}
+
+/// Describes the schedule of scrubs.
+fn schedule(scrub: &ScrubConfig) -> String {
+    let pace = format!("at most {}/s", format_capacity(scrub.bytes_per_second));
+    match scrub.interval {
+        Some(interval) => format!("every {}, {pace}", duration(interval)),
+        None => format!("not scheduled, {pace}"),
+    }
 }
 
 fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
@@ -67,6 +93,7 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("portals", list(&portals)),
         ("eradication", format!("{} after destruction", duration(array.eradication_config.eradication_delay))),
         ("threshold", super::threshold(array.threshold_percent)),
+        ("scrub", schedule(&array.scrub_config)),
         ("capacity", format_capacity(array.capacity)),
         ("used", format_capacity(space.total_physical.unwrap_or_default())),
         ("provisioned", format_capacity(space.total_provisioned)),

@@ -27,7 +27,7 @@ pub(crate) fn scrub(access: &Access, as_json: bool, command: ScrubCommand) -> Re
 fn progress(scrub: &Scrub) -> String {
     let state = match (scrub.running, scrub.completed) {
         (true, _) => "running",
-        (false, 0) => "not run since the array started",
+        (false, 0) => "not completed since the array started",
         (false, _) => "completed",
     };
     let damage: String = scrub.damage.iter().map(|damage| format!("damaged: {damage}\n")).collect();
@@ -35,6 +35,8 @@ fn progress(scrub: &Scrub) -> String {
         ("state", state.to_owned()),
         ("checked", format!("{} of {} in use", format_capacity(scrub.checked), format_capacity(scrub.used))),
         ("completed", format!("{} since the array started", scrub.completed)),
+        ("last", scrub.last.map_or_else(|| "never".to_owned(), time)),
+        ("next", scrub.next.map_or_else(|| "not scheduled".to_owned(), time)),
         ("damage", if scrub.damage.is_empty() { "none known".to_owned() } else { scrub.damage.len().to_string() }),
     ]);
     text + &damage

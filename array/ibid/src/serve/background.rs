@@ -1,4 +1,4 @@
-//! Background tasks of a running array: eradication, space accounting and alerts.
+//! Background tasks of a running array: eradication, space accounting, scrubs and alerts.
 
 use catalog::{ArrayTime, Catalog};
 use platform::clock;
@@ -21,9 +21,17 @@ const LONGEST_COUNT_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time between two evaluations of the alerts.
 const ALERT_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Time between two looks at the schedule of scrubs. The first one is this long after the start.
+const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Starts the background tasks. An aborted task finishes its current step.
-pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 3] {
-    [tokio::spawn(eradicate(catalog)), tokio::spawn(count_space(app.clone())), tokio::spawn(update_alerts(app))]
+pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 4] {
+    [
+        tokio::spawn(eradicate(catalog)),
+        tokio::spawn(count_space(app.clone())),
+        tokio::spawn(schedule_scrubs(app.clone())),
+        tokio::spawn(update_alerts(app)),
+    ]
 }
 
 /// Eradicates destroyed volumes and snapshots when their delay is over.
@@ -100,5 +108,14 @@ async fn update_alerts(app: Arc<App>) {
         ticks.tick().await;
         let evaluating = app.clone();
         let _ = spawn_blocking(move || evaluating.update_alerts()).await;
+    }
+}
+
+/// Starts the scrubs that are due.
+async fn schedule_scrubs(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(SCRUB_INTERVAL).await;
+        let looking = app.clone();
+        let _ = spawn_blocking(move || looking.scrub_if_due(clock::unix_millis())).await;
     }
 }

@@ -112,8 +112,17 @@ fn settings_commands() {
     assert_eq!(
         array.text("array set --name east --threshold 85% --eradication-delay 7d"),
         "name         east\ncapacity     447M\neradication  7d 0h after destruction\n\
-         threshold    hosts are warned at 85 %\n"
+         threshold    hosts are warned at 85 %\nscrub        every 30d 0h, at most 100M/s\n"
     );
+    let scrub = array.text("array set --scrub-interval 7d --scrub-pace 20M");
+    assert!(scrub.ends_with("scrub        every 7d 0h, at most 20M/s\n"), "{scrub}");
+    let next = array.json("scrub status")["next"].as_u64().unwrap();
+    let week = 7 * 86_400_000;
+    let left = next - platform::clock::unix_millis();
+    assert!(left <= week && left > week - 3_600_000, "a week after the creation: {left}");
+    let scrub = array.text("array set --scrub-interval none");
+    assert!(scrub.ends_with("scrub        not scheduled, at most 20M/s\n"), "{scrub}");
+    assert!(array.text("scrub status").contains("\nlast       never\nnext       not scheduled\n"));
     assert!(array.text("array set --threshold none").contains("threshold    none: hosts are not warned"));
     for (words, error) in [
         (
