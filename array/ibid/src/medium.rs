@@ -70,9 +70,7 @@ fn not_opened(path: &Path, error: &DiskError) -> Problem {
             _ => Problem::new(format!("{}: {error}", path.display()))
                 .hint("unmount it, or stop its other user; `lsblk` and `fuser` show the users of a device"),
         },
-        DiskError::Io(text) if text.contains("ermission denied") => {
-            Problem::new(format!("{}: {error}", path.display())).hint(CHECK_PERMISSIONS)
-        }
+        DiskError::Denied => Problem::new(format!("{}: {error}", path.display())).hint(CHECK_PERMISSIONS),
         _ => Problem::new(format!("{}: {error}", path.display())).hint(CHECK_DEVICE),
     }
 }

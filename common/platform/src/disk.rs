@@ -24,6 +24,9 @@ pub enum DiskError {
     /// The device is mounted, part of a RAID or a volume group, or open in another program.
     #[error("the device is in use: mounted, part of a RAID or a volume group, or open in another program")]
     InUse,
+    /// The user of the process may not open the file or device.
+    #[error("permission denied")]
+    Denied,
     /// The drive failed; the text is the system's.
     #[error("input/output error: {0}")]
     Io(String),

@@ -294,6 +294,7 @@ fn is_block_device(path: &Path) -> bool {
 fn disk_error(error: Errno) -> DiskError {
     match error {
         Errno::BUSY => DiskError::InUse,
+        Errno::ACCESS | Errno::PERM => DiskError::Denied,
         Errno::NOSPC | Errno::DQUOT => DiskError::Full,
         other => DiskError::Io(other.to_string()),
     }

@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ DEVICE_BYTES = 512 * MIB
 STILL = ["--size", "64MiB", "--seed", "3"]
 # Exit codes of `ibid serve` and `ibid fsck`.
 FAILED, CLEAN, NOT_RUN = 1, 0, 8
+NOBODY = 65534
 # The owner block: see docs/format.md.
 OWNER_AT, OWNER_BYTES = 4096, 512
 MD_MAGIC = 0xA92B4EFC
@@ -48,6 +50,14 @@ def loop_device(path: Path) -> Iterator[Path]:
     finally:
         run_command(["losetup", "--detach", str(device)])
         path.unlink()
+
+
+@contextlib.contextmanager
+def open_folder() -> Iterator[Path]:
+    """A temporary folder that every user may write."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
 
 
 def owner_block(array: bytes, beat: int) -> bytes:
@@ -92,6 +102,16 @@ class Rivals:
         """The error of a server that must not start."""
         command = [self.ibid, "serve", "--data", str(self.scratch / data), "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0"]
         said = run_command(command + (["--device", str(device)] if device else []), check=False, limit=60)
+        assert said.returncode == FAILED, f"exit {said.returncode}: {said.stdout}{said.stderr}"
+        return said.stderr
+
+    def without_root(self, data: str, *args: str) -> str:
+        """The error of a server that an unprivileged user starts."""
+        with open_folder() as folder:
+            # A copy, because the folders above the program may be closed to other users.
+            program = shutil.copy(self.ibid, folder)
+            command = [program, "serve", "--data", data, "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0", *args]
+            said = run_command(command, check=False, cwd="/", user=NOBODY, group=NOBODY, extra_groups=[])
         assert said.returncode == FAILED, f"exit {said.returncode}: {said.stdout}{said.stderr}"
         return said.stderr
 
@@ -142,6 +162,15 @@ def users(lab: Lab, scratch: Path, device: Path) -> list[tuple[str, Callable[[],
         array.start()
         url = array.volume("still", "1GiB", 1)
         host.verb("fill", url, *STILL)
+
+    def other_users() -> str:
+        error = rivals.without_root("/root/array")
+        assert "Permission denied" in error and "choose a --data directory that this user can write" in error, error
+        with open_folder() as folder:
+            error = rivals.without_root(str(folder / "data"), "--device", str(device))
+            assert not list(folder.iterdir()), "a refused server left files"
+        assert f"{device}: permission denied" in error and "as a user of the group" in error, error
+        return "a directory and a device that the user cannot write: the hint says what to do"
 
     def second_servers() -> str:
         number = os.stat(device).st_rdev
@@ -200,6 +229,7 @@ def users(lab: Lab, scratch: Path, device: Path) -> list[tuple[str, Callable[[],
 
     return [
         ("array on a loop device", start),
+        ("server without root", other_users),
         ("second servers on both device nodes", second_servers),
         ("mkfs, wipefs, blkdiscard while serving", tools),
         ("fsck while serving", fsck_of_a_running_array),
