@@ -16,7 +16,7 @@
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
-  hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, and a campaign
+  hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.

@@ -15,6 +15,7 @@ mod files;
 mod interrupt;
 mod lab;
 mod meter;
+mod nbd;
 mod out;
 mod progress;
 mod pump;

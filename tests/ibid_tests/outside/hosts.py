@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ibid_tests.kit.array import Array
-from ibid_tests.kit.procs import Failed
+from ibid_tests.kit.procs import Failed, free_ports, run as run_command
+from ibid_tests.outside.qemu import image as image_file
 from ibid_tests.outside.result import Lab, Result, checks
 
 SUITE = "hosts"
@@ -120,6 +121,33 @@ def powered_on(node: Node, name: str, more: str = "") -> subprocess.Popen:
 def ended(process: subprocess.Popen, limit: float = 240) -> tuple[int, str]:
     out, err = process.communicate(timeout=limit)
     return process.returncode, err + out
+
+
+def export(node: Node, name: str, more: str = "") -> tuple[subprocess.Popen, str]:
+    """Starts an NBD server of a machine's first disk; returns it with its URL."""
+    port = free_ports(1)[0]
+    process = node.start(f"vm export {name} --nbd 127.0.0.1:{port} {more}")
+    url = process.stdout.readline().strip()
+    assert url == f"nbd://127.0.0.1:{port}/{name}", (url, process.poll())
+    return process, url
+
+
+def stopped(server: subprocess.Popen) -> str:
+    """Ends a server; returns its messages."""
+    server.send_signal(signal.SIGINT)
+    code, said = ended(server)
+    assert code == 0, said[-300:]
+    return said
+
+
+def verify(url: str, model: dict[int, int], write: bool) -> None:
+    """Writes blocks of 64 KiB with a pattern each, and reads them all back."""
+    writes = [f"aio_write -P {byte} {at} 64k" for at, byte in model.items()][-16:] if write else []
+    reads = [f"read -P {byte} {at} 64k" for at, byte in model.items()]
+    commands = [word for line in [*writes, "aio_flush", *reads] for word in ("-c", line)]
+    said = run_command(["qemu-io", "-f", "raw", "-t", "none", *commands, url])
+    text = said.stdout + said.stderr
+    assert "Pattern verification failed" not in text and "error" not in text.lower(), text[-500:]
 
 
 def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
@@ -239,6 +267,67 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         site.clean()
         return "put, cp, get, ls, rm, df"
 
+    def exported() -> str:
+        """QEMU writes and verifies an exported disk while it moves to the other datastore."""
+        mib = 192
+        image = image_file(site.home / "image.raw", mib)
+        for line in [
+            f"vm create nb -d ds1 --disk {mib}M --memory 16",
+            "vmkfstools -U /vmfs/volumes/ds1/nb/nb.vmdk",
+            f"vmkfstools --import {image} -d zeroedthick /vmfs/volumes/ds1/nb/nb.vmdk",
+            "esxcfg-advcfg -s 0 /DataMover/HardwareAcceleratedMove",
+        ]:
+            one.run(line)
+        server, url = export(one, "nb", "--distance 5")
+        run_command(["qemu-img", "compare", "-f", "raw", "-F", "raw", str(image), url])
+        assert stopped(server) == ""
+        server, url = export(one, "nb", "--distance 5 --migrate ds2")
+        model: dict[int, int] = {}
+        said: list[str] = []
+        reader = threading.Thread(target=lambda: said.extend(iter(server.stdout.readline, "")))
+        reader.start()
+        chance, rounds = random.Random(1), 0
+        while not any("100%" in line for line in said) or rounds < 3:
+            assert server.poll() is None and rounds < 400, said
+            for _ in range(16):
+                at = chance.randrange(mib * 16) << 16
+                model.pop(at, None)  # the last 16 are those to write
+                model[at] = chance.randrange(1, 256)
+            verify(url, model, write=True)
+            rounds += 1
+        server.send_signal(signal.SIGINT)
+        reader.join(60)
+        assert server.wait(60) == 0, server.stderr.read()[-300:]
+        one.run("esxcfg-advcfg -s 1 /DataMover/HardwareAcceleratedMove")
+        assert "nb" in one.run("vmfs ls /vmfs/volumes/ds2").split()
+        server, url = export(two, "nb")
+        verify(url, model, write=False)
+        assert stopped(server) == ""
+        one.run("vm destroy nb")
+        site.clean()
+        return f"{len(model)} blocks written and verified in {rounds} rounds, from the first request to after the move"
+
+    def guest() -> str:
+        one.run("vm create hand -d ds1 --disk 128M:thin --memory 16")
+        assert "Written: 128 MiB" in one.run("vm guest hand fill --seed 5")
+        one.run("vm guest hand read --seed 5")
+        assert "differs from the data of seed 6" in ended(one.start("vm guest hand read --seed 6"))[1]
+        one.run("vm guest hand write --offset 32M --size 8M --seed 9")
+        one.run("vm guest hand read --offset 32M --size 8M --seed 9")
+        one.run("esxcfg-advcfg -s 1 /VMFS3/EnableBlockDelete")
+        array.settled()
+        before, free = array.stored(), one.free()["ds1"]
+        assert "Freed: 96 blocks" in one.run("vm guest hand trim --offset 32M")
+        array.settled()
+        after = array.stored()
+        assert one.free()["ds1"] - free == 96 << 20 and before - after > 80 << 20, (before, after)
+        one.run("vm guest hand read --size 32M --seed 5")
+        for profile in ("oltp", "stream", "boot"):
+            assert "IOPS" in one.run(f"vm guest hand load --profile {profile} --secs 1")
+        one.run("vm destroy hand")
+        site.clean()
+        return f"fill, write, read, load; a trim of 96 MiB freed {(before - after) >> 20} MiB of the array"
+
     return [
         ("a machine in use is not removed", in_use),
         ("eight deployments of one template", deployments),
@@ -246,6 +335,8 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         ("Ctrl-C leaves nothing", interrupted),
         ("an array outage of 20 s", outage),
         ("files of a datastore", files),
+        ("a disk exported by NBD, while it moves", exported),
+        ("a guest by hand", guest),
         ("campaign of random commands and faults", lambda: Campaign(site, verbs).run()),
     ]
 

@@ -1,5 +1,7 @@
 //! Command-line options of `vm`.
 
+use super::export::ExportArgs;
+use super::guest::GuestArgs;
 use clap::{Args, Subcommand};
 use virtual_disk::{DiskFormat, DiskSpec};
 
@@ -19,6 +21,10 @@ pub(crate) enum VmVerb {
     /// Power on a virtual machine or show its power state
     #[command(subcommand)]
     Power(Power),
+    /// Power on a virtual machine and serve its disks by NBD
+    Export(ExportArgs),
+    /// Perform the I/O of a guest
+    Guest(GuestArgs),
     /// Delete a virtual machine and its disks
     Destroy {
         /// Name of the virtual machine

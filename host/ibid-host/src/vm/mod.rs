@@ -1,6 +1,9 @@
 //! `vm`: virtual machines on the datastores of the simulated host.
 
 mod args;
+mod export;
+mod guest;
+mod machines;
 mod table;
 
 use crate::esx::HostArgs;
@@ -10,11 +13,12 @@ use crate::out::{out, outln};
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmVerb;
 use args::{CopyArgs, CreateArgs, MigrateArgs, Power};
+use machines::{describe_transfer, find, size};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use virtual_disk::unmap::{ReclaimPriority, automatic_until};
 use virtual_disk::vmx::Vmx;
-use virtual_disk::{BootWorkload, CopyReport, DiskSpec, VirtualMachine};
+use virtual_disk::{BootWorkload, DiskSpec, VirtualMachine};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
@@ -22,6 +26,8 @@ pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
     let result = match verb {
         // It powers the machine off after a signal.
         VmVerb::Power(Power::On { name, secs }) => Box::pin(power_on(&mut volumes, name, *secs)).await,
+        VmVerb::Export(args) => Box::pin(export::export(&mut volumes, args)).await,
+        VmVerb::Guest(args) => Box::pin(guest::guest(&mut volumes, args)).await,
         _ => until_stopped(Box::pin(act(&mut volumes, verb))).await,
     };
     volumes.finish(result).await
@@ -44,23 +50,10 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
                 Ok(())
             }
         },
+        // Handled by `run`.
+        VmVerb::Export(_) | VmVerb::Guest(_) => Ok(()),
         VmVerb::Destroy { name } => find(volumes, name).await?.remove().await.map_err(failed(name)),
     }
-}
-
-/// Finds the virtual machine `name` on any datastore.
-async fn find(volumes: &mut Volumes, name: &str) -> Result<VirtualMachine, Failure> {
-    for datastore in volumes.all().await? {
-        match VirtualMachine::open(&datastore, name, volumes.settings(&datastore)).await {
-            Ok(machine) => return Ok(machine),
-            Err(virtual_disk::VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => {}
-            Err(error) => return Err(failed(name)(error)),
-        }
-    }
-    Err(Failure::usage(
-        format!("virtual machine '{name}' does not exist"),
-        "run `ibid-host vm list` to list all virtual machines",
-    ))
 }
 
 async fn list(volumes: &mut Volumes) -> Result<(), Failure> {
@@ -85,20 +78,6 @@ async fn create(volumes: &mut Volumes, args: &CreateArgs) -> Result<(), Failure>
     made.map_err(failed(&args.name))?;
     meter.end();
     Ok(())
-}
-
-/// Returns the bytes of all disks of a machine.
-async fn size(machine: &VirtualMachine) -> Result<u64, Failure> {
-    let descriptors = machine.descriptors().await.map_err(failed(machine.name()))?;
-    Ok(descriptors.iter().map(virtual_disk::Descriptor::bytes).sum())
-}
-
-/// Describes whether a copy was offloaded, and if not, why.
-fn describe_transfer(report: &CopyReport) -> String {
-    match report.by_host {
-        None => format!("Offloaded: {} XCOPY commands", report.work.xcopy.commands),
-        Some(why) => format!("Not offloaded: {why}"),
-    }
 }
 
 async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<(), Failure> {

@@ -25,7 +25,7 @@ impl From<FileSystem> for Mode {
 /// Options of `vmkfstools`, named as on ESXi.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("action").required(true).args([
-    "createfs", "create", "clone", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
+    "createfs", "create", "clone", "import", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
     "chain", "grow", "lock_info",
 ])))]
 pub(crate) struct VmkfstoolsArgs {
@@ -47,6 +47,9 @@ pub(crate) struct VmkfstoolsArgs {
     /// Copy this virtual disk
     #[arg(short = 'i', long = "clonevirtualdisk", value_name = "SOURCE")]
     pub(crate) clone: Option<String>,
+    /// Create a virtual disk with the content of this local file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) import: Option<std::path::PathBuf>,
     /// Reclaim this percentage of free space with a balloon file (VMFS 5)
     #[arg(short = 'y', long = "reclaimBlocks", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) reclaim: Option<u32>,

@@ -11,7 +11,12 @@ use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Datastore, FileAccess, FormatOptions, Mode};
 use multipath::Primitive;
+use platform::LocalFile;
+use std::path::Path;
 use virtual_disk::{CopyTarget, DiskFormat, VirtualDisk, unmap};
+
+/// Bytes that an import reads at a time; the smallest disk.
+const IMPORT_BYTES: u64 = 1 << 20;
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, args: &VmkfstoolsArgs) -> Result<(), Failure> {
@@ -42,6 +47,9 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
         let (disk, _) = made.map_err(failed("Failed to create virtual disk"))?;
         meter.end();
         return disk.close().await.map_err(failed(&args.path));
+    }
+    if let Some(source) = &args.import {
+        return import(volumes, source, args, (&datastore, &file)).await;
     }
     if let Some(source) = &args.clone {
         return clone(volumes, source, args, (&datastore, &file)).await;
@@ -125,6 +133,41 @@ async fn clone(
         Some(why) => format!("software data mover: {why}"),
     };
     Ok(volumes.host().log(&format!("FSDisk: clone of {source} to {}: {way}", args.path))?)
+}
+
+/// Creates a disk from a raw image. Parts of zeros are not written.
+async fn import(
+    volumes: &Volumes,
+    source: &Path,
+    args: &VmkfstoolsArgs,
+    (datastore, path): (&Datastore, &str),
+) -> Result<(), Failure> {
+    let local = |error| Failure::File { path: source.display().to_string(), error };
+    let image = LocalFile::open(source).map_err(local)?;
+    let length = image.size().map_err(local)?;
+    let size = length.next_multiple_of(512).max(IMPORT_BYTES);
+    let format = args.format.unwrap_or(DiskFormat::ZeroedThick);
+    let settings = volumes.settings(datastore);
+    let made = VirtualDisk::create(datastore, path, size, format, settings, &|_| ()).await;
+    let (disk, _) = made.map_err(failed("Failed to create virtual disk"))?;
+    let files = [path.to_owned(), disk.flat_path()];
+    for file in &files {
+        datastore.remove_at_unmount(file).await.map_err(failed(file))?;
+    }
+    let meter = Meter::new("Import", size);
+    for at in (0..length).step_by(IMPORT_BYTES as usize) {
+        let bytes = IMPORT_BYTES.min(length - at);
+        let mut data = image.read_at(at, bytes as usize).map_err(local)?;
+        data.resize(data.len().next_multiple_of(512), 0);
+        if data.iter().any(|byte| *byte != 0) {
+            disk.write(at, data.into()).await.map_err(failed(&args.path))?;
+        }
+        meter.advance(bytes);
+    }
+    disk.close().await.map_err(failed(&args.path))?;
+    files.iter().for_each(|file| datastore.keep(file));
+    meter.end();
+    Ok(())
 }
 
 async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> Result<(), Failure> {
