@@ -32,6 +32,8 @@ pub struct SlotTable {
     taken: u64,
     shared_sectors: u64,
     near_limit: u64,
+    /// Number of generations that are left out before the first one follows the last one.
+    unused_generations: u16,
     /// Positions of the search for a page to evict and of the search for a page with free slots to
     /// load.
     evict_position: usize,
@@ -59,6 +61,12 @@ impl SlotTable {
     /// Returns the sectors of data that several references share.
     pub fn shared_sectors(&self) -> u64 {
         self.shared_sectors
+    }
+
+    /// Sets the last generation, after which slots start with 0 again. The default is
+    /// [`GENERATION_MASK`]; with less, ids come back sooner.
+    pub fn set_last_generation(&mut self, last: u16) {
+        self.unused_generations = GENERATION_MASK.saturating_sub(last);
     }
 
     /// Allocates a slot for a data block, with a reference count of 1 and no location, and returns
@@ -173,11 +181,12 @@ impl SlotTable {
     /// Removes the last reference, frees the slot and returns its location. The next user of the
     /// slot gets another generation.
     pub fn free(&mut self, id: SlotId) -> Option<SlotPlace> {
+        let last = GENERATION_MASK - self.unused_generations;
         let slot = self.at_mut(id);
         let old = slot.values();
         assert_eq!(old.count, 1, "slot {} is freed while it is referenced", id.slot);
-        *slot =
-            SlotBytes::from(Slot { count: 0, generation: (old.generation + 1) & GENERATION_MASK, crc: 0, place: None });
+        let generation = if old.generation >= last { 0 } else { old.generation + 1 };
+        *slot = SlotBytes::from(Slot { count: 0, generation, crc: 0, place: None });
         let (number, index) = (page_of(id.slot), index_of(id.slot));
         let page = self.page_mut(number);
         page.set_holds_page(index, false);
@@ -202,6 +211,27 @@ impl SlotTable {
 mod tests {
     use super::*;
     use crate::slot_page::SLOT_PAGE_BYTES;
+
+    #[test]
+    fn last_generation_is_followed_by_the_first() {
+        let mut table = SlotTable::default();
+        table.set_last_generation(2);
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            // The page has 256 slots, which are reused in order.
+            for _ in 0..SLOTS_PER_PAGE {
+                let id = table.allocate();
+                if id.slot == 0 {
+                    seen.push(id.generation);
+                }
+                table.free(id);
+            }
+        }
+        assert!(
+            seen.len() >= 5 && seen.iter().enumerate().all(|(turn, generation)| turn as u16 % 3 == *generation),
+            "{seen:?}"
+        );
+    }
 
     #[test]
     fn reused_slot_gets_another_generation() {

@@ -75,6 +75,7 @@ impl SimSubject for EngineSubject {
             options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);
         }
         options.write_cache = rng.percent(25);
+        options.last_generation = rng.pick(&[None, None, Some(1), Some(3)]);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
         EngineSetup { geometry, options, space, is_small, bug: None }
     }

@@ -43,6 +43,10 @@ impl ArrayState {
         volumes: Volumes,
         values: BTreeMap<Bytes, Bytes>,
     ) -> Self {
+        let mut map = Map::default();
+        if let Some(last) = options.last_generation {
+            map.slots.set_last_generation(last);
+        }
         Self {
             options,
             geometry,
@@ -50,7 +54,7 @@ impl ArrayState {
             volumes,
             values_bytes: values.iter().map(|(key, value)| manifest_value_bytes(key, value)).sum(),
             values,
-            map: Map::default(),
+            map,
             freed: Vec::new(),
             groups: Arc::new(GroupCache::new(options.cache_bytes)),
         }
