@@ -90,8 +90,8 @@ pub(crate) enum Command {
   ibid serve --config /etc/ibid.toml
 
 The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api,
-memory, index-memory, write-cache, exit-after-failure. Command-line options override it. While the array runs,
-DIR/endpoints.json lists the addresses that it listens on.
+memory, index-memory, write-cache, overcommit, exit-after-failure. Command-line options override it.
+While the array runs, DIR/endpoints.json lists the addresses that it listens on.
 
 DIR remembers the device of its array, so later starts need no --device. A device or file serves one
 array on one machine.
@@ -106,10 +106,16 @@ pub(crate) struct ServeArgs {
     pub(crate) name: Option<String>,
     /// Capacity of a new array [default: 64GiB, or the whole device]
     ///
-    /// At most the free space of the file system. If less than 64 GiB is free, the default is 90 %
-    /// of the free space.
+    /// At most the free space of the file system, unless --overcommit is given. If less than 64
+    /// GiB is free, the default is 90 % of the free space.
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<String>,
+    /// Allow a capacity beyond the free space of the file system
+    ///
+    /// For a file system that will be extended, or that is itself thin. If it becomes full, hosts
+    /// get "no space" until it has space again.
+    #[arg(long)]
+    pub(crate) overcommit: bool,
     /// Store on this block device (or file) instead of a file in DIR
     ///
     /// Needed for the first start only. The device must be blank at both ends. Choose a stable

@@ -35,7 +35,7 @@ impl OwnArray {
     pub async fn start(program: &Path, scratch: Option<&Path>, capacity: &str) -> Result<Self, LabError> {
         let directory = TemporaryDirectory::new(scratch, "ibid-lab")?;
         let mut command = Command::new(program);
-        command.arg("serve").arg("--data").arg(directory.path()).args(["--capacity", capacity]);
+        command.arg("serve").arg("--data").arg(directory.path()).args(["--capacity", capacity, "--overcommit"]);
         for _ in 0..2 {
             command.args(["--iscsi", "127.0.0.1:0"]);
         }

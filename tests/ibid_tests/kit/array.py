@@ -40,7 +40,7 @@ class Array:
 
     def start(self, limit: float = 120) -> Array:
         """Starts the array, or restarts it on the same data; returns when it serves."""
-        command = [str(self.ibid), "serve", "--data", str(self.data), "--capacity", self.capacity]
+        command = [str(self.ibid), "serve", "--data", str(self.data), "--capacity", self.capacity, "--overcommit"]
         for port in self.ports:
             command += ["--iscsi", f"127.0.0.1:{port}"]
         command += ["--api", f"127.0.0.1:{self.api_port}", *self.args]

@@ -77,7 +77,7 @@ fn create_file(settings: &Settings, directory: &mut ArrayDirectory) -> Result<(M
     let free = files::free_bytes(&directory.path).map_err(|error| at_new(&error).hint(CHECK_DIRECTORY))?;
     let capacity = settings.capacity.unwrap_or_else(|| default_capacity(free));
     let geometry = geometry(capacity)?;
-    check_free(&directory.path, capacity, free)?;
+    check_free(&directory.path, capacity, free, settings.overcommit)?;
     prepare(settings, directory)?;
     files::remove(&new)?;
     let disk = FileDisk::create(&new, capacity).map_err(|error| at_new(&error).hint(CHECK_DIRECTORY))?;
@@ -115,7 +115,7 @@ fn open_or_create_device(
     let geometry = geometry(capacity)?;
     if !disk.is_block_device() {
         let free = files::free_bytes(device)?.saturating_add(files::allocated_bytes(device)?);
-        check_free(device, capacity, free)?;
+        check_free(device, capacity, free, settings.overcommit)?;
     }
     prepare(settings, directory)?;
     directory.erase_if_failed(disk.clone());
@@ -164,13 +164,13 @@ fn default_capacity(free: u64) -> u64 {
     DEFAULT_CAPACITY.min(share)
 }
 
-fn check_free(path: &Path, capacity: u64, free: u64) -> Result<(), Problem> {
-    if capacity <= free {
+fn check_free(path: &Path, capacity: u64, free: u64, overcommit: bool) -> Result<(), Problem> {
+    if capacity <= free || overcommit {
         return Ok(());
     }
     let (asked, free) = (format_capacity(capacity), format_capacity(free));
     Err(Problem::new(format!("{}: capacity {asked} exceeds the free space of its file system, {free}", path.display()))
-        .hint("choose a smaller --capacity, or store the array on a larger file system or device"))
+        .hint("choose a smaller --capacity, or a larger file system or device; --overcommit allows it"))
 }
 
 /// Returns the on-disk layout for a capacity.
@@ -198,8 +198,9 @@ mod tests {
 
     #[test]
     fn capacity_beyond_the_free_space_is_refused() {
-        assert!(check_free(Path::new("/d"), 1 << 30, 1 << 30).is_ok());
-        let refused = format!("{:?}", check_free(Path::new("/d"), 2 << 30, 1 << 30).unwrap_err());
+        let check = |capacity, overcommit| check_free(Path::new("/d"), capacity, 1 << 30, overcommit);
+        assert!(check(1 << 30, false).is_ok() && check(2 << 30, true).is_ok());
+        let refused = format!("{:?}", check(2 << 30, false).unwrap_err());
         assert!(refused.contains("capacity 2G exceeds the free space of its file system, 1G"), "{refused}");
     }
 }

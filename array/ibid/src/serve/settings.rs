@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) index_memory: Option<u64>,
     /// Acknowledge writes before they are durable.
     pub(crate) write_cache: bool,
+    /// Allow a capacity beyond the free space of the file system.
+    pub(crate) overcommit: bool,
     /// Time until the program ends after an error of the drive.
     pub(crate) exit_after_failure: Duration,
     /// Start without acknowledged operations that a damaged log has lost.
@@ -66,6 +68,7 @@ struct File {
     memory: Option<String>,
     index_memory: Option<String>,
     write_cache: bool,
+    overcommit: bool,
     exit_after_failure: Option<u32>,
 }
 
@@ -105,6 +108,7 @@ impl Settings {
             memory,
             index_memory,
             write_cache: args.write_cache || file.write_cache,
+            overcommit: args.overcommit || file.overcommit,
             exit_after_failure,
             accept_log_loss: args.accept_log_loss,
             new_token: args.new_token,
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn command_line_overrides_the_file() {
         let path = std::env::temp_dir().join(format!("ibid-settings-{}", std::process::id()));
-        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\nexit-after-failure = 9\n";
+        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\novercommit = true\nexit-after-failure = 9\n";
         files::replace(&path, text.as_bytes(), files::Access::Owner).unwrap();
         let config = path.to_str().unwrap();
         let from_file = settings(&["--config", config]).unwrap();
@@ -201,6 +205,7 @@ mod tests {
         let misspelt = settings(&["--config", config]);
         files::remove(&path).unwrap();
         assert_eq!((from_file.capacity, from_file.iscsi.len(), from_file.write_cache), (Some(1 << 40), 2, true));
+        assert!(from_file.overcommit);
         assert_eq!(from_file.data, Path::new("/file"));
         assert_eq!((from_file.memory, from_file.index_memory), (2 << 30, None));
         assert_eq!((memory.memory, memory.index_memory), (256 << 20, Some(32 << 20)));

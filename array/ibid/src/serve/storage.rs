@@ -33,6 +33,8 @@ pub(crate) struct Storage {
     disk: Arc<FileDisk>,
     /// Path of the file or device.
     path: PathBuf,
+    /// The capacity may exceed the free space of the file system.
+    overcommit: bool,
     /// Released after the engine has stopped.
     owner: Owner,
     /// Prevents arrays in other directories from using the medium.
@@ -66,7 +68,14 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
         bytes = recovery.bytes,
         "array opened; log replayed"
     );
-    Ok(Storage { engine: Arc::new(Engine::start(core, disk.clone())), disk, path, owner, _lock: lock })
+    Ok(Storage {
+        engine: Arc::new(Engine::start(core, disk.clone())),
+        disk,
+        path,
+        overcommit: settings.overcommit,
+        owner,
+        _lock: lock,
+    })
 }
 
 /// Logs the lost ranges. A volume id is the last 8 hexadecimal digits of its serial number.
@@ -123,8 +132,9 @@ impl Storage {
     /// device must have the new size already. A file needs the free space for its new size.
     pub(crate) fn growth(&self) -> Growth {
         let (engine, disk, path) = (self.engine.clone(), self.disk.clone(), self.path.clone());
+        let is_bounded = !disk.is_block_device() && !self.overcommit;
         Box::new(move |capacity| {
-            if !disk.is_block_device() {
+            if is_bounded {
                 check_growth(&path, capacity).map_err(|error| error.to_string())?;
             }
             disk.grow(capacity).map_err(|error| error.to_string())?;
