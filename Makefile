@@ -14,6 +14,7 @@
 #   make deletion         latency of a load while 1 TiB is deleted
 #   make cleaning         latency of a load while an array that is 80 % full is cleaned
 #   make memory           memory for 32 GiB of unique data with a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
+#   make hostile          latency, memory and logins beside greedy hosts and 1 024 hostile connections
 #   make crash-campaign   100 000 simulated crash histories; resumes after an interruption  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
@@ -33,7 +34,7 @@ REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 SCALE ?= small
 
-.PHONY: demo test build bench lab reduction ageing deletion cleaning memory lint serve soak datastore-soak crash-campaign fuzz help
+.PHONY: demo test build bench lab reduction ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -67,7 +68,7 @@ reduction:
 	cargo build --release --package ibid --package ibid-host
 	scripts/reduction.py --bin $(BIN) --out $(OUT)/reduction $(ARGS)
 
-ageing deletion cleaning memory:
+ageing deletion cleaning memory hostile:
 	@scripts/setup.sh bench
 	cargo build --release --package ibid --package ibid-host
 	scripts/$@.py --bin $(BIN) --out $(OUT)/bench $(ARGS)

@@ -1,8 +1,10 @@
 //! The catalog: the current state, and the only way to change it.
 
+use crate::chap::{opened, sealed};
 use crate::draft::Draft;
 use crate::lun::LunMap;
-use crate::record::{Array, ArrayInit, ArrayTime, Chap, stored_reservations};
+use crate::record::{Array, ArrayInit, ArrayTime, Chap, HostId, stored_reservations};
+use crate::secret::SecretKeys;
 use crate::state::CatalogState;
 use crate::{CatalogError, check_name};
 use engine::{Change, Op, Service, call};
@@ -20,6 +22,15 @@ pub type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
 /// Returns the milliseconds since the array was opened, by a clock that is never set.
 pub type Uptime = Arc<dyn Fn() -> u64 + Send + Sync>;
 
+/// The result of [`Catalog::unlock`]: names of hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unlocked {
+    /// Hosts with a secret that no key opens.
+    pub locked: Vec<String>,
+    /// Hosts with a secret that was stored in clear text or with another key than the first.
+    pub resealed: Vec<String>,
+}
+
 /// The catalog.
 pub struct Catalog {
     service: Arc<dyn Service>,
@@ -31,6 +42,7 @@ pub struct Catalog {
     served_before_ms: u64,
     /// Returns the time of this run in milliseconds.
     uptime: Uptime,
+    keys: RwLock<Option<Arc<SecretKeys>>>,
 }
 
 impl Catalog {
@@ -58,6 +70,7 @@ impl Catalog {
             changing: Mutex::new(()),
             current: RwLock::new((1, Arc::new(state))),
             watchers: RwLock::new(Vec::new()),
+            keys: RwLock::new(None),
         })
     }
 
@@ -80,6 +93,47 @@ impl Catalog {
             return Ok(());
         }
         self.change(|draft| draft.store_served_time().map(|_| ()))
+    }
+
+    /// Opens the stored CHAP secrets, and seals those again that were stored in clear text or with
+    /// another key than the first. Until then, secrets are neither readable nor stored.
+    ///
+    /// Blocks the thread, as [`Self::change`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the secrets cannot be stored; they are open nevertheless.
+    pub fn unlock(&self, keys: SecretKeys) -> Result<Unlocked, CatalogError> {
+        let keys = Arc::new(keys);
+        let mut unlocked = Unlocked::default();
+        let mut reseal: Vec<HostId> = Vec::new();
+        {
+            let _changing = self.changing.lock();
+            let mut state = CatalogState::clone(&self.state());
+            for stored in self.state().hosts() {
+                let host = opened(stored, &keys);
+                if host.is_locked() {
+                    unlocked.locked.push(host.name.clone());
+                }
+                if sealed(&host, Some(&keys)).is_some_and(|sealed| sealed != **stored) {
+                    unlocked.resealed.push(host.name.clone());
+                    reseal.push(host.id);
+                }
+                state.put_host(host);
+            }
+            let mut current = self.current.write();
+            if state != *current.1 {
+                *current = (current.0 + 1, Arc::new(state));
+            }
+            *self.keys.write() = Some(keys);
+        }
+        self.change(|draft| {
+            reseal.iter().try_for_each(|id| match draft.state().host_by_id(*id).cloned() {
+                Some(host) => draft.put_host(&host),
+                None => Ok(()),
+            })
+        })?;
+        Ok(unlocked)
     }
 
     /// Returns the current state, an immutable value.
@@ -128,7 +182,7 @@ impl Catalog {
     /// Returns the error of `edit`, or [`CatalogError::Engine`] if the changes could not be stored.
     pub fn change<T, E: From<CatalogError>>(&self, edit: impl FnOnce(&mut Draft) -> Result<T, E>) -> Result<T, E> {
         let changing = self.changing.lock();
-        let mut draft = Draft::new(&self.state(), self.served_ms());
+        let mut draft = Draft::new(&self.state(), self.served_ms(), self.keys.read().clone());
         let value = edit(&mut draft)?;
         let (state, changes) = draft.finish();
         if changes.is_empty() {

@@ -9,11 +9,14 @@ mod volume;
 pub use host::HostEdit;
 pub use settings::{ArrayEdit, VolumeEdit};
 
+use crate::chap::sealed;
 use crate::name::check_name;
-use crate::record::{Admin, Array, Record, encode, reservations_key};
+use crate::record::{Admin, Array, Host, Record, encode, reservations_key};
+use crate::secret::SecretKeys;
 use crate::state::CatalogState;
 use crate::{CatalogError, MAX_VOLUMES};
 use engine::Change;
+use std::sync::Arc;
 use types::VolumeId;
 
 /// A draft of changes. See [`crate::Catalog::change`].
@@ -22,15 +25,17 @@ pub struct Draft {
     changes: Vec<Change>,
     /// Time that the array has served, in milliseconds.
     served_ms: u64,
+    /// Seal the CHAP secrets of hosts.
+    keys: Option<Arc<SecretKeys>>,
 }
 
 impl Draft {
-    pub(crate) fn new(state: &CatalogState, served_ms: u64) -> Self {
-        Self { state: state.clone(), changes: Vec::new(), served_ms }
+    pub(crate) fn new(state: &CatalogState, served_ms: u64, keys: Option<Arc<SecretKeys>>) -> Self {
+        Self { state: state.clone(), changes: Vec::new(), served_ms, keys }
     }
 
     pub(crate) fn for_new_array(array: Array) -> Result<Self, CatalogError> {
-        let mut draft = Self { state: CatalogState::new(array.clone()), changes: Vec::new(), served_ms: 0 };
+        let mut draft = Self { state: CatalogState::new(array.clone()), changes: Vec::new(), served_ms: 0, keys: None };
         draft.put(&array)?;
         Ok(draft)
     }
@@ -50,6 +55,13 @@ impl Draft {
         self.put(&admin)?;
         self.state.put_admin(admin);
         Ok(())
+    }
+
+    /// Stores a host with sealed secrets.
+    pub(crate) fn put_host(&mut self, host: &Host) -> Result<(), CatalogError> {
+        let stored =
+            sealed(host, self.keys.as_deref()).ok_or_else(|| CatalogError::NoSecretKey { name: host.name.clone() })?;
+        self.put(&stored)
     }
 
     /// Allocates an id that no volume or snapshot ever had, and the serial number derived from it.

@@ -149,6 +149,12 @@ pub enum CatalogError {
         /// Description of the problem.
         reason: &'static str,
     },
+    /// A CHAP secret cannot be sealed.
+    #[error("CHAP secrets cannot be stored: the array has no secrets.key; see its log.")]
+    NoSecretKey {
+        /// Name of the host.
+        name: String,
+    },
     /// The maximum number of objects is reached.
     #[error("{what} limit reached ({limit}).")]
     LimitReached {
@@ -183,6 +189,7 @@ impl CatalogError {
             | Self::NotDestroyed { name, .. }
             | Self::OntoItself { name }
             | Self::Connected { name, .. }
+            | Self::NoSecretKey { name }
             | Self::BadChap { name, .. } => Some(name),
             Self::BadIqn { iqn } | Self::IqnInUse { iqn, .. } => Some(iqn),
             Self::LunInUse { host, .. } => Some(host),

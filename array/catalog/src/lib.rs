@@ -9,28 +9,34 @@
 //!   changes. The engine stores all of them atomically, and then the draft becomes the state. If a
 //!   change is refused or the engine cannot store it, nothing changes.
 //!
+//! CHAP secrets are sealed when stored; [`Catalog::unlock`] provides the keys, which are not in the
+//! array.
+//!
 //! The crate reads no clock and no random numbers. Callers pass the time (milliseconds since 1970)
 //! and the random bytes of the array's identity.
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod chap;
 mod draft;
 mod error;
 mod lun;
 mod name;
 mod record;
+mod secret;
 mod shared_map;
 mod state;
 
-pub use catalog::{Catalog, Uptime, Watcher};
+pub use catalog::{Catalog, Unlocked, Uptime, Watcher};
 pub use draft::{ArrayEdit, Draft, HostEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, Host, HostId, Qos, ScrubSettings, Secret,
-    Snapshot, Volume, VolumeOrSnapshot, reservations_key,
+    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, Host, HostId, Qos, ScrubSettings, Snapshot,
+    Volume, VolumeOrSnapshot, reservations_key,
 };
+pub use secret::{Secret, SecretKeys};
 pub use state::CatalogState;
 
 /// Minimum size of a volume: 1 MiB.

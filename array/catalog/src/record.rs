@@ -1,15 +1,17 @@
 //! Catalog records and their stored form: JSON under a key, with a format version.
 
 use crate::CatalogError;
+use crate::secret::Secret;
 use engine::KeyValue;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
 
 /// Version of the stored form.
 const RECORD_VERSION: u32 = 1;
+/// Version of the stored form of a host with sealed secrets.
+const SEALED_VERSION: u32 = 2;
 /// Vendor part of a volume's NAA identifier (type 6, IEEE 24a937). Clients of the REST dialect
 /// prepend it to the serial number.
 const NAA_PREFIX: &str = "624a9370";
@@ -306,28 +308,6 @@ pub(crate) fn naa(serial: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u64);
 
-/// A CHAP secret. CHAP needs it in clear text. It is stored but never shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Creates a secret.
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    /// Returns the secret in clear text, for computing a CHAP response only.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(****)")
-    }
-}
-
 /// CHAP settings for authenticating a host (RFC 7143 12.1), and the array to the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chap {
@@ -354,6 +334,13 @@ pub struct Host {
     pub created_ms: u64,
 }
 
+impl Host {
+    /// Returns whether a secret cannot be read because its key is missing. Logins are refused then.
+    pub fn is_locked(&self) -> bool {
+        self.chap.host.iter().chain(&self.chap.target).any(|(_, secret)| secret.expose().is_none())
+    }
+}
+
 /// Connection of a volume or snapshot to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
@@ -370,7 +357,7 @@ pub struct Connection {
 pub struct Admin {
     /// User name.
     pub name: String,
-    /// Hash of the API token, as a PHC string. The token itself is not stored.
+    /// Hash of the API token. The token itself is not stored.
     pub token_hash: String,
     /// Creation time of the token in milliseconds since 1970.
     pub token_created_ms: u64,
@@ -383,6 +370,12 @@ pub(crate) trait Record: Serialize + DeserializeOwned {
     /// Returns the key of this record. Ids are written as 16 hexadecimal digits so that keys sort
     /// like numbers.
     fn key(&self) -> String;
+    /// Versions of the stored form that can be read.
+    const VERSIONS: &'static [u32] = &[RECORD_VERSION];
+    /// Returns the version of the stored form.
+    fn version(&self) -> u32 {
+        RECORD_VERSION
+    }
 }
 
 impl Record for Array {
@@ -410,6 +403,10 @@ impl Record for Host {
     const PREFIX: &'static str = "host/";
     fn key(&self) -> String {
         format!("{}{:016x}", Self::PREFIX, self.id.0)
+    }
+    const VERSIONS: &'static [u32] = &[RECORD_VERSION, SEALED_VERSION];
+    fn version(&self) -> u32 {
+        if self.is_locked() { SEALED_VERSION } else { RECORD_VERSION }
     }
 }
 
@@ -445,7 +442,7 @@ struct Loaded<T> {
 
 /// Encodes a record.
 pub(crate) fn encode<T: Record>(record: &T) -> Result<Vec<u8>, CatalogError> {
-    serde_json::to_vec(&Stored { v: RECORD_VERSION, record })
+    serde_json::to_vec(&Stored { v: record.version(), record })
         .map_err(|error| CatalogError::Damaged { key: record.key(), reason: error.to_string() })
 }
 
@@ -455,8 +452,9 @@ pub(crate) fn decode<T: Record>(key: &[u8], value: &[u8]) -> Result<T, CatalogEr
     let name = String::from_utf8_lossy(key);
     let damaged = |reason: String| CatalogError::Damaged { key: name.clone().into_owned(), reason };
     let version: Version = serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
-    if version.v != RECORD_VERSION {
-        return Err(damaged(format!("its version is {}, but only version {RECORD_VERSION} is supported", version.v)));
+    if !T::VERSIONS.contains(&version.v) {
+        let supported = T::VERSIONS.iter().max().unwrap_or(&RECORD_VERSION);
+        return Err(damaged(format!("its version is {}, but only version {supported} is supported", version.v)));
     }
     let loaded: Loaded<T> = serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
     if loaded.record.key().as_bytes() != key {

@@ -3,6 +3,7 @@
 use crate::nexus::ids::InitiatorPort;
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
+use catalog::Secret;
 use iscsi::{Authentication, ChapAccount, ChapSecret, LoginAuthority, LoginStatus, SessionKind, SessionRequest};
 use std::sync::Arc;
 
@@ -70,12 +71,16 @@ impl LoginAuthority for Authority {
         };
         let Some((user, secret)) = chap.host else { return Ok(Authentication::None) };
         self.begin_chap(initiator)?;
-        let in_clear = |secret: &catalog::Secret| ChapSecret::new(secret.expose().as_bytes().to_vec());
-        Ok(Authentication::Chap(ChapAccount {
-            user,
-            secret: in_clear(&secret),
-            mutual: chap.target.map(|(name, secret)| (name, in_clear(&secret))),
-        }))
+        let in_clear = |secret: &Secret| secret.expose().map(|secret| ChapSecret::new(secret.as_bytes().to_vec()));
+        let mutual = chap.target.map(|(name, secret)| Some((name, in_clear(&secret)?)));
+        match (in_clear(&secret), mutual) {
+            (Some(secret), None) => Ok(Authentication::Chap(ChapAccount { user, secret, mutual: None })),
+            (Some(secret), Some(Some(own))) => {
+                Ok(Authentication::Chap(ChapAccount { user, secret, mutual: Some(own) }))
+            }
+            // The key of a secret is missing.
+            _ => self.unknown_account(),
+        }
     }
 
     fn fill_random(&mut self, bytes: &mut [u8]) {

@@ -110,13 +110,39 @@ impl Shared {
         if matches!(scope, SendTargets::Named(wanted) if !wanted.eq_ignore_ascii_case(&name)) {
             return Vec::new();
         }
-        let reached = |portal: &SocketAddr| match portal.ip().is_unspecified() {
-            true => SocketAddr::new(local.ip(), portal.port()),
-            false => *portal,
-        };
-        let mut addresses: Vec<String> =
-            self.portals.lock().iter().map(|portal| format!("{},{PORTAL_GROUP}", reached(portal))).collect();
-        addresses.dedup();
+        let addresses = reachable(&self.portals.lock(), local);
+        let addresses = addresses.iter().map(|address| format!("{address},{PORTAL_GROUP}")).collect();
         vec![TargetRecord { name, addresses }]
+    }
+}
+
+/// Returns the addresses of the portals, each once, for an initiator that is connected to `local`.
+fn reachable(portals: &[SocketAddr], local: SocketAddr) -> Vec<SocketAddr> {
+    let mut addresses: Vec<SocketAddr> = Vec::with_capacity(portals.len());
+    for portal in portals {
+        let ip = if portal.ip().is_unspecified() { local.ip() } else { portal.ip() };
+        // A connection over IPv4 to a portal of IPv6 has a mapped address.
+        let address = SocketAddr::new(ip.to_canonical(), portal.port());
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_portal_is_listed_once() {
+        let portals = ["[::]:3260", "192.0.2.2:3260", "192.0.2.1:3260", "[2001:db8::1]:3260"];
+        let portals = portals.map(|portal| portal.parse().unwrap());
+        let listed = |local: &str| {
+            let addresses = reachable(&portals, local.parse().unwrap());
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(listed("[::ffff:192.0.2.1]:3260"), ["192.0.2.1:3260", "192.0.2.2:3260", "[2001:db8::1]:3260"]);
+        assert_eq!(listed("[2001:db8::1]:3260"), ["[2001:db8::1]:3260", "192.0.2.2:3260", "192.0.2.1:3260"]);
     }
 }

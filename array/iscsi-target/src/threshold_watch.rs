@@ -22,6 +22,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
 /// Updates the settings and the thresholds of all logical units.
 fn check(shared: &Shared) {
     let (state, space) = (shared.catalog.state(), shared.service.space());
+    shared.units.forget_eradicated(&state);
     for unit in shared.units.all() {
         unit.follow(&state, &*shared.service, space);
     }

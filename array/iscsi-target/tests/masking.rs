@@ -8,6 +8,7 @@ use catalog::{Chap, HostEdit, Secret};
 use iscsi::Output;
 use iscsi::initiator_connection::{ChapIdentity, InitiatorLoginConfig, LoginError, MutualChap};
 use iscsi::pdu::{LoginRequest, Stage};
+use iscsi_target::{IscsiTarget, TargetConfig};
 use platform::net::Stream;
 use scsi::cdb::{CdbSize, Command, SelectReport, Transfer, WriteSame};
 use scsi::copy::{CopyList, Segment, build_copy_list};
@@ -271,4 +272,38 @@ async fn second_connection_of_a_session_is_refused() {
     assert_eq!(status(1).await, 0x0206);
     assert_eq!(status(7).await, 0x020a, "no such session");
     host.logout().await;
+}
+
+#[tokio::test]
+async fn host_with_unreadable_secret_cannot_log_in() {
+    let array = Array::start().await;
+    array
+        .change(|draft| {
+            let host = Some(("alpha".to_owned(), Secret::new("a secret of alpha")));
+            let chap = Chap { host, target: None };
+            draft.edit_host("alpha", &HostEdit { chap: Some(chap), ..HostEdit::default() }).map(|_| ())
+        })
+        .await;
+    let login = |address, name: String| {
+        let secret = iscsi::ChapSecret::new(b"a secret of alpha".to_vec());
+        let chap = ChapIdentity { user: "alpha".to_owned(), secret, md5_only: false, mutual: None };
+        Host::login_with(address, InitiatorLoginConfig { chap: Some(chap), ..Host::config(&name, ALPHA, 1) })
+    };
+    assert!(login(array.address, array.catalog.target_iqn()).await.is_ok());
+    // The same array, started without the key.
+    let service = array.service.clone();
+    let init = catalog::ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+    let opened = tokio::task::spawn_blocking(move || {
+        let catalog = catalog::Catalog::open(service, &init).expect("the catalog opens");
+        catalog.unlock(catalog::SecretKeys::new(&[[4; 32]])).expect("the others are stored");
+        catalog
+    });
+    let catalog = std::sync::Arc::new(opened.await.expect("the catalog is open"));
+    let target = IscsiTarget::new(array.service.clone(), catalog.clone(), TargetConfig::default());
+    let address = target.listen(([127, 0, 0, 1], 0).into()).await.expect("a portal");
+    let name = catalog.target_iqn();
+    assert_eq!(login(address, name.clone()).await.err(), Some(LoginError::Refused(0x0201)));
+    let without = Host::login(address, &name, ALPHA, 2).await;
+    assert_eq!(without.err(), Some(LoginError::Refused(0x0201)), "the secret is still required");
+    assert!(Host::login(address, &name, BETA, 1).await.is_ok(), "beta has no secrets");
 }

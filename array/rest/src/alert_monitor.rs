@@ -30,6 +30,7 @@ enum Code {
     EngineStopped = 10,
     HungIo = 11,
     WritesRefused = 12,
+    LockedSecrets = 13,
 }
 
 /// A condition that currently holds.
@@ -116,6 +117,17 @@ impl AlertMonitor {
             description: "The array was started with --accept-log-loss. Check the volumes that the log listed at that \
                           start, and restore them from snapshots or backups. A copy of the log is in the array's \
                           directory.",
+            actual: None,
+            expected: None,
+            since: None,
+        }));
+        found.extend(state.hosts().filter(|host| host.is_locked()).map(|host| Condition {
+            code: Code::LockedSecrets,
+            component: host.name.clone(),
+            severity: "critical",
+            summary: format!("CHAP secrets of host {} cannot be read: the key is missing", host.name),
+            description: "The host cannot log in. Add the line of the former key to the file secrets.key in the array's \
+                          directory and restart, or set new secrets (ibid host set).",
             actual: None,
             expected: None,
             since: None,
@@ -318,6 +330,7 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
         Code::PoolFills | Code::BackingFull | Code::ClockJump | Code::EngineStopped | Code::WritesRefused => "array",
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss | Code::HungIo => "storage",
+        Code::LockedSecrets => "host",
     };
     Alert {
         id: number.to_string(),

@@ -90,6 +90,7 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::LunInUse { .. } => Code::LunInUse,
         CatalogError::BadLun { .. } => Code::InvalidLun,
         CatalogError::BadChap { .. } => Code::InvalidChap,
+        CatalogError::NoSecretKey { .. } => Code::Unspecified,
         CatalogError::LimitReached { .. } => Code::LimitReached,
         CatalogError::Damaged { .. } | CatalogError::Engine(_) => Code::Internal,
     }

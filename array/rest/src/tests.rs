@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::response::Response;
 use axum::{Extension, Router};
-use catalog::{ArrayInit, Catalog};
+use catalog::{ArrayInit, Catalog, SecretKeys};
 use engine::Service;
 use engine::model::ModelEngine;
 use serde_json::Value;
@@ -34,6 +34,7 @@ pub(crate) fn app() -> Arc<App> {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
     let founding = ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
     let catalog = Arc::new(Catalog::open(engine.clone(), &founding).unwrap());
+    catalog.unlock(SecretKeys::new(&[[1; 32]])).unwrap();
     token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();
     let grown = engine.clone();
     let growth = Box::new(move |capacity| grown.grow(capacity).map_err(|error| error.to_string()));

@@ -9,9 +9,12 @@ import random
 import resource
 import socket
 import struct
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from ibid_tests.kit.array import Array
+from ibid_tests.kit.procs import Process
 from ibid_tests.kit.term import size
 from ibid_tests.kit.wire import (
     DATA_OUT,
@@ -38,6 +41,7 @@ OWNER, THIEF = "iqn.2026-11.test:owner", "iqn.2026-11.test:thief"
 # Memory allowed for one connection: its buffers, and the commands in its window.
 PER_CONNECTION = 4 * MIB
 CROWD = 400
+HOSTILE = 128
 
 
 class Scene:
@@ -416,11 +420,28 @@ def crowds(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
                 c.send(header(SCSI_COMMAND, 0xA0, lun=1, tag=3, word20=MIB, cmd_sn=1, rest=cdb.ljust(16, b"\0")))
         return scene.unharmed(connections=4)
 
+    def hostile() -> str:
+        """Every kind of hostile client at once; see scripts/hostile.py for the measurement."""
+        array = scene.array
+        command = [sys.executable, "-m", "ibid_tests.kit.hostile", "--iscsi", str(scene.port), "--iqn", array.iqn]
+        command += ["--api", str(array.api_port), "--initiator", THIEF, "--count", str(HOSTILE)]
+        with Process(command, array.dir / "hostile.log", {"PYTHONPATH": str(Path(__file__).parents[2])}) as clients:
+            clients.await_line("ready", 120)
+            for _ in range(20):
+                with scene.join(OWNER) as c:
+                    scene.settle(c)
+            shown = array.admin("array", "show")
+            assert shown["array"]["space"], "the API does not answer"
+            grown = scene.unharmed(connections=HOSTILE)
+            assert clients.alive(), f"the hostile clients ended:\n{clients.tail()}"
+        return f"{HOSTILE} connections of eight kinds, 20 of 20 logins, {grown}"
+
     return [
         (f"{CROWD} silent connections", idle),
         (f"{CROWD // 4} sessions at once", sessions),
         ("hosts that ask and do not read", deaf),
         ("hosts that vanish in the middle of a write", gone),
+        (f"{HOSTILE} hostile clients of every kind", hostile),
     ]
 
 

@@ -81,7 +81,7 @@ impl Draft {
         if let Some(personality) = &edit.personality {
             host.personality = personality.clone();
         }
-        self.put(&host)?;
+        self.put_host(&host)?;
         let name = host.name.clone();
         self.state.put_host(host);
         self.state.host(&name).cloned()
@@ -112,7 +112,8 @@ fn check_chap(chap: &Chap) -> Result<(), &'static str> {
         if user.is_empty() || user.len() > MAX_SECRET_BYTES || !printable(user) {
             return Err("user name must have 1 to 255 printable characters");
         }
-        let secret = secret.expose();
+        // A secret that is locked was checked when it was set.
+        let Some(secret) = secret.expose() else { continue };
         if !(MIN_SECRET_BYTES..=MAX_SECRET_BYTES).contains(&secret.len()) || !printable(secret) {
             return Err("secret must have 12 to 255 printable characters");
         }

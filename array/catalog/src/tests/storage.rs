@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::stored_reservations;
-use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, VolumeEdit, reservations_key};
+use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, SecretKeys, Unlocked, VolumeEdit, reservations_key};
 use engine::{Change, call};
 use parking_lot::Mutex;
 use types::VolumeId;
@@ -33,7 +33,9 @@ fn stored_records_match_golden_form() {
             draft.destroy_volume("gone", 10)
         })
         .unwrap();
-    assert_eq!(stored(&service), golden_of_the_first_version());
+    let first = golden_of_the_first_version();
+    let golden = first.map(|record| if record.starts_with("host/") { SEALED_HOST } else { record });
+    assert_eq!(stored(&service), golden);
     // Fields added later are stored only if they are used.
     catalog
         .change(|draft| {
@@ -69,9 +71,80 @@ fn stored_records_match_golden_form() {
     ];
     let changed: Vec<String> = stored(&service)
         .into_iter()
-        .filter(|record| !golden_of_the_first_version().contains(&record.as_str()))
+        .filter(|record| !first.contains(&record.as_str()) && record != SEALED_HOST)
         .collect();
     assert_eq!(changed, golden);
+}
+
+/// The host of [`golden_of_the_first_version`] with its secret sealed by [`keys`].
+const SEALED_HOST: &str = concat!(
+    r#"host/0000000000000001 {"v":2,"record":{"id":1,"name":"h","iqns":["iqn.1998-01.com.vmware:esx1"],"#,
+    r#""chap":{"host":["esx",{"sealed":"5da06aac295ba8f100cacb02b68b35d26361527832064078491d065195248ffa0e8da0b2b1b36f76"}],"#,
+    r#""target":null},"personality":"esxi","created_ms":8}}"#
+);
+
+fn put(service: &Arc<dyn Service>, records: &[&str]) {
+    let change = |record: &&str| {
+        let (key, value) = record.split_once(' ').unwrap();
+        Change::Put { key: key.into(), value: value.into() }
+    };
+    call(&**service, Op::Change(records.iter().map(change).collect())).unwrap();
+}
+
+fn secret_of(catalog: &Catalog, iqn: &str) -> Option<String> {
+    let (_, secret) = catalog.chap(iqn).unwrap().host.unwrap();
+    secret.expose().map(ToOwned::to_owned)
+}
+
+#[test]
+fn clear_secret_of_an_earlier_version_is_sealed() {
+    let (service, catalog) = new();
+    drop(catalog);
+    put(&service, &golden_of_the_first_version());
+    let catalog = Catalog::open(service.clone(), &array_init()).unwrap();
+    assert_eq!(catalog.unlock(keys()).unwrap(), Unlocked { locked: vec![], resealed: vec!["h".to_owned()] });
+    assert!(stored(&service).contains(&SEALED_HOST.to_owned()));
+    assert!(!stored(&service).iter().any(|record| record.contains("twelve bytes")));
+    assert_eq!(secret_of(&catalog, ESX1).as_deref(), Some("twelve bytes"));
+    let again = Catalog::open(service.clone(), &array_init()).unwrap();
+    assert_eq!(secret_of(&again, ESX1), None, "until the keys are known");
+    assert_eq!(again.unlock(keys()).unwrap(), Unlocked::default());
+    assert_eq!(secret_of(&again, ESX1).as_deref(), Some("twelve bytes"));
+}
+
+#[test]
+fn missing_key_locks_only_its_secrets() {
+    let (service, catalog) = new();
+    drop(catalog);
+    put(&service, &golden_of_the_first_version());
+    put(&service, &[SEALED_HOST]);
+    let other = || SecretKeys::new(&[[8; SecretKeys::KEY_BYTES]]);
+    let catalog = Catalog::open(service.clone(), &array_init()).unwrap();
+    assert_eq!(catalog.unlock(other()).unwrap(), Unlocked { locked: vec!["h".to_owned()], resealed: vec![] });
+    assert_eq!(secret_of(&catalog, ESX1), None);
+    // The host can be changed and keeps its secret; another host gets one.
+    let chap = Chap { host: Some(("esx".into(), Secret::new("another secret"))), target: None };
+    let chap = HostEdit { chap: Some(chap), ..iqns(&[ESX2]) };
+    catalog.change(|draft| draft.create_host("i", &chap, 9)).unwrap();
+    catalog.change(|draft| draft.edit_host("h", &HostEdit { name: Some("j".into()), ..HostEdit::default() })).unwrap();
+    let both = SecretKeys::new(&[[8; SecretKeys::KEY_BYTES], [7; SecretKeys::KEY_BYTES]]);
+    let again = Catalog::open(service.clone(), &array_init()).unwrap();
+    assert_eq!(again.unlock(both).unwrap(), Unlocked { locked: vec![], resealed: vec!["j".to_owned()] });
+    assert_eq!(secret_of(&again, ESX1).as_deref(), Some("twelve bytes"));
+    assert_eq!(secret_of(&again, ESX2).as_deref(), Some("another secret"));
+    let resealed = Catalog::open(service, &array_init()).unwrap();
+    assert_eq!(resealed.unlock(other()).unwrap(), Unlocked::default());
+}
+
+#[test]
+fn secrets_are_not_stored_without_keys() {
+    let service: Arc<dyn Service> = Arc::new(engine::model::ModelEngine::default());
+    let catalog = Catalog::open(service, &array_init()).unwrap();
+    let chap = Chap { host: Some(("esx".into(), Secret::new("twelve bytes"))), target: None };
+    let edit = HostEdit { chap: Some(chap), ..iqns(&[ESX1]) };
+    let refused = catalog.change(|draft| draft.create_host("h", &edit, 8));
+    assert_eq!(refused.unwrap_err(), CatalogError::NoSecretKey { name: "h".into() });
+    assert!(catalog.change(|draft| draft.create_host("h", &iqns(&[ESX1]), 8)).is_ok());
 }
 
 fn stored(service: &Arc<dyn Service>) -> Vec<String> {

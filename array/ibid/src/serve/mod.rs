@@ -4,6 +4,7 @@ mod background;
 mod creation;
 mod exit;
 mod owner;
+mod secret_keys;
 mod settings;
 mod signatures;
 mod storage;
@@ -85,6 +86,7 @@ fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalo
         _ => Problem::from(error),
     })?;
     let catalog = catalog.with_uptime(Arc::new(uptime));
+    secret_keys::unlock(&catalog, &settings.data);
     if let Some(name) = settings.name.as_ref().filter(|name| **name != catalog.array().name) {
         let current = &catalog.array().name;
         tracing::warn!(

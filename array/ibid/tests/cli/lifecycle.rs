@@ -81,11 +81,37 @@ fn failed_start_releases_all_addresses() {
 #[test]
 fn secret_files_are_private() {
     let array = Array::new("rights");
-    for file in ["admin-token", "certificate.key", "array", "api.socket"] {
+    for file in ["admin-token", "certificate.key", "array", "api.socket", "secrets.key"] {
         #[allow(clippy::disallowed_methods, reason = "a test reads file permissions")]
         let mode = std::fs::metadata(array.scratch.0.join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
+}
+
+#[test]
+fn chap_secrets_need_the_key_file() {
+    let array = Array::new("secrets");
+    let (file, secret) = (array.scratch.0.join("typed"), "a secret of the host");
+    platform::files::replace(&file, secret.as_bytes(), platform::files::Access::Owner).unwrap();
+    array.text(&format!("host create esx --iqn iqn.2026-11.a:b --chap-user esx --chap-secret-file {}", file.display()));
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+    #[allow(clippy::disallowed_methods, reason = "a test reads the stored array")]
+    let stored = std::fs::read(scratch.0.join("array")).unwrap();
+    assert!(!stored.windows(secret.len()).any(|bytes| bytes == secret.as_bytes()));
+    // Without the key, everything works but the logins of this host.
+    let key = scratch.0.join("secrets.key");
+    platform::files::rename(&key, &scratch.0.join("lost")).unwrap();
+    let array = Array { served: Served::start(&scratch.0, &[]), scratch };
+    array.text("volume create vm1 --size 1T");
+    array.text("host set esx --personality esxi");
+    assert!(array.text("alert list").contains("CHAP secrets of host"));
+    let Array { served, scratch } = array;
+    let log = served.end("TERM").1;
+    assert!(log.contains("CHAP secrets not readable, logins refused: hosts esx; add the line"), "{log}");
+    platform::files::rename(&scratch.0.join("lost"), &key).unwrap();
+    let array = Array { served: Served::start(&scratch.0, &[]), scratch };
+    assert!(!array.text("alert list").contains("CHAP secrets of host"));
 }
 
 #[test]

@@ -162,7 +162,8 @@ impl std::fmt::Debug for LogicalUnit {
     }
 }
 
-/// All logical units that a session has seen since the start of the process.
+/// All logical units that a session has seen since the start of the process, without those of
+/// eradicated volumes.
 pub(crate) struct LogicalUnits {
     service: Arc<dyn Service>,
     catalog: Arc<Catalog>,
@@ -186,8 +187,54 @@ impl LogicalUnits {
         unit.clone()
     }
 
+    /// Forgets the units of volumes and snapshots that no longer exist, once no session uses them.
+    pub(crate) fn forget_eradicated(&self, state: &CatalogState) {
+        let is_needed = |volume: VolumeId, unit: &Arc<LogicalUnit>| {
+            state.volume_or_snapshot_by_id(volume).is_some() || Arc::strong_count(unit) > 1
+        };
+        self.units.lock().retain(|volume, unit| is_needed(*volume, unit));
+    }
+
     /// Returns all logical units.
     pub(crate) fn all(&self) -> Vec<Arc<LogicalUnit>> {
         self.units.lock().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catalog::{ArrayInit, CatalogError};
+    use engine::model::ModelEngine;
+
+    #[test]
+    fn units_of_eradicated_volumes_are_forgotten() {
+        let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
+        let init = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+        let catalog = Arc::new(Catalog::open(service.clone(), &init).unwrap());
+        let units = LogicalUnits::new(service, catalog.clone());
+        let count = || {
+            units.forget_eradicated(&catalog.state());
+            units.all().len()
+        };
+        let id = catalog.change(|draft| draft.create_volume("kept", 1 << 30, 0)).unwrap().id;
+        drop(units.get(id));
+        let mut used = None;
+        for n in 0..10 {
+            let volume = catalog
+                .change(|draft| {
+                    let volume = draft.create_volume("clone", 1 << 30, 0)?;
+                    draft.destroy_volume("clone", 0)?;
+                    Ok::<_, CatalogError>(volume)
+                })
+                .unwrap();
+            let unit = units.get(volume.id);
+            used = used.or((n == 0).then_some(unit));
+            assert_eq!(count(), if n == 0 { 2 } else { 3 }, "destroyed volumes can be recovered");
+            catalog.change(|draft| draft.eradicate_volume("clone")).unwrap();
+            assert_eq!(count(), 2, "a session still uses one");
+        }
+        drop(used);
+        assert_eq!(count(), 1);
     }
 }

@@ -8,7 +8,7 @@ mod host;
 pub use gate::Gate;
 pub use host::{Ended, Host};
 
-use catalog::{ArrayInit, Catalog, CatalogError, HostEdit};
+use catalog::{ArrayInit, Catalog, CatalogError, HostEdit, SecretKeys};
 use engine::Service;
 use engine::model::ModelEngine;
 use iscsi_target::{IscsiTarget, TargetConfig};
@@ -45,6 +45,7 @@ impl Array {
         let opened = service.clone();
         let catalog = tokio::task::spawn_blocking(move || {
             let catalog = Catalog::open(opened, &init).expect("the catalog opens");
+            catalog.unlock(SecretKeys::new(&[[3; 32]])).expect("there are no secrets yet");
             if catalog.state().volumes().next().is_none() {
                 catalog.change(populate).expect("the catalog changes");
             }
