@@ -121,6 +121,10 @@ impl SimSubject for EngineSubject {
         self.open.insert(tag);
         let is_early = match (&op, self.bug) {
             (Op::Flush, Some(InjectedBug::AnswerFlushEarly)) => true,
+            (Op::Write { volume, lba, data, fua: true }, Some(InjectedBug::AnswerFlushEarly)) => {
+                let end = lba.0 + data.len() as u64 / LBA_BYTES;
+                self.core.has_write_cache() && self.core.volumes().get(volume).is_some_and(|blocks| end <= *blocks)
+            }
             (Op::Write { .. }, Some(InjectedBug::AnswerWhenBusy)) => self.open.len() > BUSY,
             _ => false,
         };

@@ -19,7 +19,7 @@ pub enum InjectedBug {
     AcceptLogLoss,
     /// Damage both copies of metadata where one is damaged.
     DamageBothCopies,
-    /// Answer SYNCHRONIZE CACHE before the cached writes are durable.
+    /// Answer SYNCHRONIZE CACHE and FUA writes of a write cache before they are durable.
     AnswerFlushEarly,
     /// Lose a 4 KiB block if power fails while a part of it is written.
     LoseNeighbours,

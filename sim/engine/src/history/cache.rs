@@ -40,7 +40,8 @@ impl History {
 
     /// Records a change that was answered.
     pub(super) fn cache_change(&mut self, entry: &PendingOp, is_whole: bool) {
-        if !self.cache.is_on {
+        // A change that failed is not in the log, except for a copy that was done in part.
+        if !self.cache.is_on || !(is_whole || is_in_pieces(&entry.op)) {
             return;
         }
         let change = CachedChange { op: entry.op.clone(), number: self.changes, is_whole };

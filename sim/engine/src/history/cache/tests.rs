@@ -76,6 +76,18 @@ fn changes_that_are_never_cached_are_durable() {
 }
 
 #[test]
+fn failed_change_makes_nothing_durable() {
+    let mut history = cached_history();
+    answer(&mut history, 1, &write(0, 1, false));
+    let other = VolumeId(2);
+    history.submit(2, &Op::Change(vec![Change::CreateVolume { volume: other, blocks: 8 }]));
+    let late = Op::Write { volume: other, lba: Lba(0), data: vec![1; 512].into(), fua: true };
+    history.submit(3, &late);
+    history.complete(3, &Err(engine::OpError::NoSuchVolume(other))).unwrap();
+    assert!(allows(&history, &[]) && allows(&history, &[1]));
+}
+
+#[test]
 fn unanswered_change_needs_the_cached_ones_below_it() {
     let mut history = cached_history();
     answer(&mut history, 1, &write(0, 1, false));
