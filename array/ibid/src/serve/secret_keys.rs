@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 pub(super) fn unlock(catalog: &Catalog, directory: &Path) {
     let unlocked =
         load_or_create(directory).and_then(|keys| Ok(catalog.unlock(SecretKeys::new(&keys))?)).inspect_err(|error| {
-            tracing::error!("CHAP secrets cannot be read or stored: {error}; correct this and restart")
+            tracing::error!("CHAP secrets cannot be read or stored: {error}; correct this and restart");
         });
     let Ok(Unlocked { locked, resealed }) = unlocked else { return };
     if !resealed.is_empty() {
