@@ -100,7 +100,16 @@ class Rivals:
 
     def serve(self, device: Path | None, data: str = "rival") -> str:
         """The error of a server that must not start."""
-        command = [self.ibid, "serve", "--data", str(self.scratch / data), "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0"]
+        command = [
+            self.ibid,
+            "serve",
+            "--data",
+            str(self.scratch / data),
+            "--iscsi",
+            "127.0.0.1:0",
+            "--api",
+            "127.0.0.1:0",
+        ]
         said = run_command(command + (["--device", str(device)] if device else []), check=False, limit=60)
         assert said.returncode == FAILED, f"exit {said.returncode}: {said.stdout}{said.stderr}"
         return said.stderr
