@@ -18,6 +18,8 @@ pub(crate) const NEW_ARRAY_FILE: &str = "array.new";
 const LOCK_FILE: &str = "lock";
 /// File that names the device of the array.
 const DEVICE_FILE: &str = "device.json";
+/// File with the keys of the stored CHAP secrets.
+pub(crate) const SECRET_KEYS_FILE: &str = "secrets.key";
 /// File that exists until the first start has completed.
 const FIRST_START_FILE: &str = "first-start";
 /// Maximum size of the device file, in bytes.
@@ -115,6 +117,7 @@ impl ArrayDirectory {
             NEW_ARRAY_FILE,
             ARRAY_FILE,
             DEVICE_FILE,
+            SECRET_KEYS_FILE,
             crate::endpoints::FILE,
             rest::ADMIN_TOKEN_FILE,
             rest::SOCKET_FILE,

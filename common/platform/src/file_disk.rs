@@ -329,7 +329,7 @@ mod tests {
         assert!(!disk.is_block_device());
         disk.write_uncached(8192, &[5; 4096]).unwrap();
         assert_eq!(FileDisk::open_read_only(&path).unwrap().read_uncached(8192).unwrap(), [5; 4096]);
-        assert_eq!(peek(&path, 8190, 4), Ok(vec![0, 0, 5, 5]));
+        assert_eq!(peek(&path, 8190, 4), Ok(vec![7, 7, 5, 5]));
         assert!(disk.read_uncached(16 << 20).is_err(), "after the end of the file");
         drop(disk);
         assert_eq!(FileDisk::open(&path, 0).unwrap().size(), 16 << 20);

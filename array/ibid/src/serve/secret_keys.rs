@@ -4,14 +4,13 @@
 //! one key. The first seals, so a new key is added in front, and a lost one that is found again at
 //! the end.
 
+use crate::directory::SECRET_KEYS_FILE;
 use anyhow::anyhow;
 use catalog::{Catalog, SecretKeys, Unlocked};
 use platform::files::{self, Access};
 use std::path::Path;
 use types::hex;
 
-/// The file with the keys.
-const FILE: &str = "secrets.key";
 /// Begins each line: the version of its form.
 const LINE_PREFIX: &str = "ibid-secrets-1 ";
 /// Maximum size of the file in bytes.
@@ -33,7 +32,7 @@ pub(super) fn unlock(catalog: &Catalog, directory: &Path) {
         );
     }
     if !locked.is_empty() {
-        let path = directory.join(FILE);
+        let path = directory.join(SECRET_KEYS_FILE);
         tracing::error!(
             "CHAP secrets not readable, logins refused: hosts {}; add the line of the former key to {} and restart, or \
              set new secrets with `ibid host set`",
@@ -44,7 +43,7 @@ pub(super) fn unlock(catalog: &Catalog, directory: &Path) {
 }
 
 fn load_or_create(directory: &Path) -> anyhow::Result<Vec<[u8; SecretKeys::KEY_BYTES]>> {
-    let path = directory.join(FILE);
+    let path = directory.join(SECRET_KEYS_FILE);
     let failed = |error: &dyn std::fmt::Display| anyhow!("{}: {error}", path.display());
     if let Some(text) = files::read_text(&path, MAX_FILE_BYTES).map_err(|error| failed(&error))? {
         return parse(&text).map_err(|line| failed(&format!("line {line} is not a key")));
