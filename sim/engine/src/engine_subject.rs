@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use testing::Rng;
 use types::{LBA_BYTES, VolumeId};
 
+/// Limit of dirty bytes of which the write cache never fills its share in a history.
+const NEVER_FULL: u64 = 128 << 20;
+
 /// Maximum growth per step in segments, and the spare space on the drive for several steps.
 const GROWTH_SEGMENTS: u64 = 6;
 const SPARE_SEGMENTS: u64 = 12;
@@ -75,6 +78,10 @@ impl SimSubject for EngineSubject {
             options.page_budget = rng.pick(&[0, 16 << 10, 256 << 10]);
         }
         options.write_cache = rng.percent(25);
+        if options.write_cache {
+            // A full cache answers out of log order, which its oracle cannot judge.
+            options.dirty_limit = NEVER_FULL;
+        }
         options.last_generation = rng.pick(&[None, None, Some(1), Some(3)]);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
         EngineSetup { geometry, options, space, is_small, bug: None }
