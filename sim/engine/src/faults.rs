@@ -62,7 +62,9 @@ impl FaultProfile {
             _ => writes.iter().filter(|write| write.0 >= self.log.1).copied().collect(),
         };
         if recent.first().is_some_and(|write| is_log(&write)) {
-            recent.pop();
+            // Each recovery stores the last group again.
+            let last = recent.last().copied();
+            recent.retain(|write| last.is_none_or(|last| write.1 <= last.0 || last.1 <= write.0));
         }
         recent.drain(..recent.len().saturating_sub(RECENT_WRITES));
         let (from, to) = *recent.get(rng.index(recent.len().max(1)))?;
