@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use testing::Rng;
 use types::{LBA_BYTES, VolumeId};
 
-/// Limit of dirty bytes of which the write cache never fills its share in a history.
+/// Limit of dirty bytes that is never reached, so the write cache never fills.
 const NEVER_FULL: u64 = 128 << 20;
 
 /// Maximum growth per step in segments, and the spare space on the drive for several steps.
@@ -79,7 +79,7 @@ impl SimSubject for EngineSubject {
         }
         options.write_cache = rng.percent(25);
         if options.write_cache {
-            // A full cache answers out of log order, which its oracle cannot judge.
+            // A full cache answers out of log order. The oracle cannot decide its losses.
             options.dirty_limit = NEVER_FULL;
         }
         options.last_generation = rng.pick(&[None, None, Some(1), Some(3)]);

@@ -269,8 +269,8 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
     }
 
     /// Runs all steps in order until `is_done` returns true for the replies so far, or the drive
-    /// stops. After half of the idle steps the clock stops: where a step takes longer than the
-    /// slow timer, its retries can keep an operation waiting for a page that is evicted meanwhile.
+    /// stops. The clock stops after half of the idle steps. Otherwise the retries of the slow timer
+    /// can evict a page before the operation that waits for it runs.
     pub fn settle(&mut self, answers: &mut Answers, is_done: impl Fn(&Answers) -> bool) -> Result<(), SimViolation> {
         let mut idle = 0;
         loop {
