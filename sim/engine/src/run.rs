@@ -105,6 +105,8 @@ struct Run<'p, S: SimSubject> {
     damages: u64,
     /// The damage includes the log, whose operations may be lost.
     has_damaged_log: bool,
+    /// The damage includes a superblock copy. A crash can tear a second one.
+    has_damaged_superblock: bool,
     /// The drive has returned bad data or read errors.
     has_read_badly: bool,
     /// Some blocks are permanently unreadable, so the array has nothing more to guarantee.
@@ -150,6 +152,7 @@ fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), 
         pins: Vec::new(),
         damages: 0,
         has_damaged_log: false,
+        has_damaged_superblock: false,
         has_read_badly: false,
         is_damaged: false,
     };
@@ -245,6 +248,7 @@ impl<S: SimSubject> Run<'_, S> {
         self.note(|| format!("-- damage {range:?} {kind:?}"));
         let log = S::log_extent(&self.setup);
         self.has_damaged_log |= (log.0..log.1).contains(&range.0);
+        self.has_damaged_superblock |= range.0 < log.0;
         self.damages += 1;
         self.report.totals.damages += 1;
         self.has_read_badly = true;
@@ -307,11 +311,11 @@ impl<S: SimSubject> Run<'_, S> {
     }
 
     /// Checks that an array has a reason not to open: a loss in the log, or several damaged places.
-    /// One damaged place outside of the log has a good copy.
+    /// One damaged place outside of log and superblocks has a good copy.
     fn check_closed(&mut self, disk: &SimDisk, error: &OpenError) -> Result<(), SimViolation> {
         let may_be_closed = match error {
             OpenError::LogLoss(_) => self.has_damaged_log,
-            OpenError::Damaged(_) => self.damages > 1 || self.has_damaged_log,
+            OpenError::Damaged(_) => self.damages > 1 || self.has_damaged_log || self.has_damaged_superblock,
             OpenError::Other(_) => false,
         };
         if !may_be_closed {
@@ -321,7 +325,7 @@ impl<S: SimSubject> Run<'_, S> {
         self.report.totals.closed += 1;
         self.is_damaged = true;
         disk.arm(self.profile.armed(true));
-        if self.damages == 1 {
+        if self.damages == 1 && self.has_damaged_log {
             let mut setup = self.setup.clone();
             S::accept_loss(&mut setup);
             let what = |what: String| SimViolation(format!("with the loss in the log accepted: {what}"));
