@@ -36,8 +36,49 @@ pub struct Array {
     pub scrub_config: ScrubConfig,
     /// Percentage of the capacity at which hosts are warned; null for never. (Ibid extension.)
     pub threshold_percent: Option<u8>,
+    /// Bytes written to the drive. (Ibid extension.)
+    #[serde(default)]
+    pub drive_writes: DriveWrites,
     /// Version of the program.
     pub version: String,
+}
+
+/// Bytes written to the drive since the array was started, by kind. Both copies of metadata count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DriveWrites {
+    /// Data that hosts have written, before reduction; no part of `total`.
+    pub host: u64,
+    /// The log.
+    pub log: u64,
+    /// Blocks of hosts, after reduction.
+    pub data: u64,
+    /// Blocks that the cleaner moved.
+    pub moved: u64,
+    /// Leaves of the block map.
+    pub leaves: u64,
+    /// Pages of the block map above the leaves.
+    pub interior_pages: u64,
+    /// Pages of the slot table.
+    pub slot_pages: u64,
+    /// Pages of the slot directory.
+    pub directory: u64,
+    /// Summaries of segments.
+    pub summaries: u64,
+    /// Manifests.
+    pub manifest: u64,
+    /// Copies of the superblock.
+    pub superblock: u64,
+    /// All bytes written to the drive.
+    pub total: u64,
+}
+
+impl DriveWrites {
+    /// Returns the bytes written to the drive for each byte that hosts have written; `None` if they
+    /// have written nothing.
+    pub fn amplification(&self, bytes: u64) -> Option<f64> {
+        (self.host > 0).then(|| bytes as f64 / self.host as f64)
+    }
 }
 
 /// Schedule of scrubs.
@@ -118,6 +159,9 @@ pub struct ArraySpace {
     pub parity: u64,
     /// Space usage.
     pub space: Space,
+    /// Bytes written to the drive. (Ibid extension.)
+    #[serde(default)]
+    pub drive_writes: DriveWrites,
     /// Time of the measurement, in milliseconds since 1970.
     pub time: u64,
 }

@@ -17,7 +17,7 @@ mod volume;
 
 pub use alert::{Alert, Scrub, ScrubPost};
 pub use array::{
-    AdminApiToken, ApiToken, ApiVersions, Array, ArrayPatch, ArraySpace, Controller, EradicationConfig,
+    AdminApiToken, ApiToken, ApiVersions, Array, ArrayPatch, ArraySpace, Controller, DriveWrites, EradicationConfig,
     EradicationPatch, Eth, Hardware, NetworkInterface, Port, ScrubConfig, ScrubConfigPatch, Space,
 };
 pub use connection::{Connection, ConnectionPost};

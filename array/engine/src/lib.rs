@@ -14,7 +14,7 @@ pub use machine::{
     TaskId, Usage, Work, WorkDone, WorkId,
 };
 pub use service::{
-    BlockService, Change, Damage, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
+    BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
     MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SlowIo, SpaceByFamily, Tag,
     VolumeSpace, call,
 };

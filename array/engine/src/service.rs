@@ -274,6 +274,8 @@ pub struct PoolSpace {
     pub data_stored: u64,
     /// LSN of the newest log record. Rises with each change of a volume or a catalog value.
     pub changes: u64,
+    /// Bytes written to the drive.
+    pub drive_writes: DriveWrites,
     /// The file system below has no space for the pool's next segments, so writes fail as if the
     /// pool were full.
     pub backing_fs_full: bool,
@@ -283,6 +285,43 @@ impl PoolSpace {
     /// Returns the free space.
     pub fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.used)
+    }
+}
+
+/// Bytes written to the drive since the array was opened, by kind. Both copies of metadata count.
+/// Divided by `host`, they are the write amplification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveWrites {
+    /// Data that hosts have written, before reduction. Not written by itself, hence no part of
+    /// [`DriveWrites::total`]. Includes the records that were replayed.
+    pub host: u64,
+    /// Groups of the log.
+    pub log: u64,
+    /// Blocks of hosts, after reduction.
+    pub data: u64,
+    /// Blocks that the cleaner moved.
+    pub moved: u64,
+    /// Leaves of the map.
+    pub leaves: u64,
+    /// Pages of the map above the leaves.
+    pub interior_pages: u64,
+    /// Pages of the slot table.
+    pub slot_pages: u64,
+    /// Pages of the slot directory.
+    pub directory: u64,
+    /// Summaries of segments.
+    pub summaries: u64,
+    /// Manifests.
+    pub manifest: u64,
+    /// Copies of the superblock.
+    pub superblock: u64,
+}
+
+impl DriveWrites {
+    /// Returns all bytes written to the drive.
+    pub fn total(&self) -> u64 {
+        let pages = self.leaves + self.interior_pages + self.slot_pages + self.directory;
+        self.log + self.data + self.moved + pages + self.summaries + self.manifest + self.superblock
     }
 }
 

@@ -5,8 +5,8 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use api::{
-    Array, ArrayPatch, ArraySpace, Controller, EradicationConfig, ErrorCode, Eth, Hardware, NetworkInterface, Port,
-    ScrubConfig,
+    Array, ArrayPatch, ArraySpace, Controller, DriveWrites, EradicationConfig, ErrorCode, Eth, Hardware,
+    NetworkInterface, Port, ScrubConfig,
 };
 use catalog::ArrayEdit;
 use types::format_capacity;
@@ -38,7 +38,26 @@ fn show(call: &Call) -> Array {
             bytes_per_second: array.settings.scrub.bytes_per_second,
         },
         threshold_percent: array.settings.threshold_percent,
+        drive_writes: drive_writes(call),
         version: call.app.version.to_owned(),
+    }
+}
+
+fn drive_writes(call: &Call) -> DriveWrites {
+    let writes = call.app.engine.space().drive_writes;
+    DriveWrites {
+        host: writes.host,
+        log: writes.log,
+        data: writes.data,
+        moved: writes.moved,
+        leaves: writes.leaves,
+        interior_pages: writes.interior_pages,
+        slot_pages: writes.slot_pages,
+        directory: writes.directory,
+        summaries: writes.summaries,
+        manifest: writes.manifest,
+        superblock: writes.superblock,
+        total: writes.total(),
     }
 }
 
@@ -115,7 +134,8 @@ pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     let (capacity, space) = call.app.space.of_array(&state);
     let (id, name) = (array.id.clone(), array.name.clone());
     let time = platform::clock::unix_millis();
-    page(vec![ArraySpace { id, name, capacity, parity: 1, space, time }], &call.query, &["name"])
+    let drive_writes = drive_writes(call);
+    page(vec![ArraySpace { id, name, capacity, parity: 1, space, drive_writes, time }], &call.query, &["name"])
 }
 
 /// Answers `GET /controllers`.

@@ -296,6 +296,7 @@ impl Checkpointer {
     fn write_superblock(&mut self, copy: usize, dispatcher: &mut Dispatcher) {
         let Some(superblock) = &self.superblock else { return };
         let data = vec![Bytes::from(superblock.encode(copy))];
+        dispatcher.writes.superblock += data[0].len() as u64;
         let io = Io::Write { offset: superblock_offset(copy), data, durability: Durability::Durable };
         dispatcher.start_io(io, IoPurpose::Superblock { copy });
     }

@@ -7,8 +7,9 @@ use super::group::StoredGroup;
 use super::io::{Action, Io, IoId, TaskId};
 use super::plan::ReadPlan;
 use super::work::{Work, WorkId};
-use crate::service::{OpError, Reply, Tag};
+use crate::service::{DriveWrites, OpError, Reply, Tag};
 use blockmap::{SlotId, SlotPlace};
+use bytes::Bytes;
 use ondisk::PageLocation;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -50,6 +51,11 @@ pub(crate) enum WorkPurpose {
     Neighbours,
 }
 
+/// Returns the length of the summary that ends a chunk.
+pub(crate) fn summary_of(chunk: &[Bytes]) -> u64 {
+    chunk.last().map_or(0, |summary| summary.len() as u64)
+}
+
 /// The queue of actions, and the purposes of I/O and work in flight.
 pub(crate) struct Dispatcher {
     actions: Vec<Action>,
@@ -57,11 +63,14 @@ pub(crate) struct Dispatcher {
     works: FxHashMap<WorkId, WorkPurpose>,
     /// Id of the next I/O or piece of work.
     next_id: u64,
+    /// Bytes written since the array was opened, counted where the writes are made.
+    pub(crate) writes: DriveWrites,
 }
 
 impl Default for Dispatcher {
     fn default() -> Self {
-        Self { actions: Vec::new(), ios: FxHashMap::default(), works: FxHashMap::default(), next_id: 1 }
+        let (ios, works) = (FxHashMap::default(), FxHashMap::default());
+        Self { actions: Vec::new(), ios, works, next_id: 1, writes: DriveWrites::default() }
     }
 }
 

@@ -105,6 +105,7 @@ impl Log {
         self.in_flight_bytes = std::mem::take(&mut self.open_bytes);
         let offset = self.ring.reserve(sequence, group.bytes).ok_or("log full: an admitted group does not fit")?;
         self.in_flight = true;
+        dispatcher.writes.log += group.bytes;
         let io =
             Io::Write { offset: geometry.log_start() + offset, data: group.parts, durability: Durability::Durable };
         dispatcher.start_io(io, IoPurpose::LogGroup { last: group.last_lsn });

@@ -4,7 +4,7 @@ use crate::access::{self, Access};
 use crate::cli::ArrayCommand;
 use crate::output::{duration, either, facts, json, list, parse_duration, parse_size, print, ratio, time};
 use crate::problem::Problem;
-use api::{Array, ArrayPatch, ArraySpace, EradicationPatch, ScrubConfig, ScrubConfigPatch};
+use api::{Array, ArrayPatch, ArraySpace, DriveWrites, EradicationPatch, ScrubConfig, ScrubConfigPatch};
 use client::Client;
 use platform::files;
 use types::format_capacity;
@@ -99,7 +99,27 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("provisioned", format_capacity(space.total_provisioned)),
         ("written", format_capacity(space.r#virtual.unwrap_or_default())),
         ("reduction", format!("{} data, {} total", ratio(space.data_reduction), ratio(space.total_reduction))),
+        ("amplification", amplification(&array.drive_writes)),
     ]))
+}
+
+/// Describes the bytes written to the drive for each byte that hosts have written.
+fn amplification(writes: &DriveWrites) -> String {
+    let Some(total) = writes.amplification(writes.total) else { return "-".to_owned() };
+    let parts = [
+        ("log", writes.log),
+        ("data", writes.data),
+        ("moved", writes.moved),
+        ("leaves", writes.leaves),
+        ("interior pages", writes.interior_pages),
+        ("slot pages", writes.slot_pages),
+        ("directory", writes.directory),
+        ("summaries", writes.summaries),
+        ("manifest", writes.manifest),
+        ("superblock", writes.superblock),
+    ];
+    let part = |(name, bytes): (&str, u64)| format!("{name} {:.2}", writes.amplification(bytes).unwrap_or_default());
+    format!("{total:.2} written per host byte: {}", parts.map(part).join(", "))
 }
 
 fn status(status: &str) -> String {

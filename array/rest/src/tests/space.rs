@@ -178,3 +178,15 @@ fn scrub_can_be_started_and_queried() {
         ["Invalid pace: must be 1 MiB per second or more."]
     );
 }
+
+#[test]
+fn drive_writes_are_reported_by_kind() {
+    let (app, rest) = app_with_volumes();
+    write(&app, "a", MIB);
+    for path in ["arrays", "arrays/space"] {
+        let writes = rest.items("GET", path, "")[0]["drive_writes"].clone();
+        let kinds = writes.as_object().unwrap().iter().filter(|(kind, _)| !["host", "total"].contains(&kind.as_str()));
+        let sum: u64 = kinds.map(|(_, bytes)| bytes.as_u64().unwrap()).sum();
+        assert_eq!((number(&writes, "host"), number(&writes, "total")), (app.engine.space().drive_writes.host, sum));
+    }
+}

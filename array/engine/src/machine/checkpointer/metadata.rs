@@ -1,7 +1,7 @@
 //! Writes pages and the manifest of a checkpoint into metadata segments, each of them twice.
 
 use super::Checkpointer;
-use crate::machine::dispatcher::{Dispatcher, IoPurpose};
+use crate::machine::dispatcher::{Dispatcher, IoPurpose, summary_of};
 use crate::machine::io::Io;
 use crate::machine::pool::{Kind, Pool};
 use crate::machine::state::ArrayState;
@@ -13,6 +13,9 @@ use ondisk::{
 };
 use platform::Durability;
 use std::collections::BTreeSet;
+
+/// How often metadata is stored.
+const COPIES: u64 = 2;
 
 impl Checkpointer {
     /// Frees the space of the old manifest.
@@ -30,11 +33,15 @@ impl Checkpointer {
     ) -> Option<()> {
         for id in state.map.pages.take_dirty() {
             let mut bytes = Vec::new();
-            state.map.pages.get(id)?.encode(&mut bytes);
+            let page = state.map.pages.get(id)?;
+            let is_leaf = page.level() == 0;
+            page.encode(&mut bytes);
             let bytes = Bytes::from(bytes);
             let crc = crc_fast::crc32_iscsi(&bytes);
             let item = SummaryItem::Slot(Ref::page(id).to_bits());
             let place = self.append(item, &bytes, crc, state, pool, dispatcher)?;
+            let writes = &mut dispatcher.writes;
+            *(if is_leaf { &mut writes.leaves } else { &mut writes.interior_pages }) += stored_bytes(place);
             let before = state.map.slots.set_place(id, place, crc);
             pool.place_alive(place);
             pool.place_dead(before);
@@ -85,6 +92,9 @@ impl Checkpointer {
         assert_eq!(bytes.len(), SLOT_PAGE_BYTES);
         let crc = crc_fast::crc32_iscsi(bytes);
         let place = self.append(item, bytes, crc, state, pool, dispatcher)?;
+        let writes = &mut dispatcher.writes;
+        let is_slot_page = matches!(item, SummaryItem::SlotPage(_));
+        *(if is_slot_page { &mut writes.slot_pages } else { &mut writes.directory }) += stored_bytes(place);
         pool.place_alive(place);
         if before.sectors > 0 {
             pool.dead_sectors(before.segment, before.sectors);
@@ -142,6 +152,7 @@ impl Checkpointer {
     pub(super) fn cut_metadata_chunk(&mut self, state: &ArrayState, pool: &mut Pool, dispatcher: &mut Dispatcher) {
         let Some(writer) = &mut self.metadata_writer else { return };
         let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
+        dispatcher.writes.summaries += COPIES * summary_of(&data);
         let fill = writer.fill();
         pool.set_fill(fill);
         self.write_twice(offset, data, state, dispatcher);
@@ -177,6 +188,7 @@ impl Checkpointer {
                 self.open_metadata_segment(state, pool, dispatcher)?;
                 continue;
             };
+            dispatcher.writes.manifest += COPIES * part.len() as u64;
             pool.set_fill(fill);
             pool.alive(fill.segment, sectors_of(part.len() as u32));
             runs.push(ManifestRun::new(fill.segment, sector, part.len() as u32, crc_fast::crc32_iscsi(&part)));
@@ -189,6 +201,11 @@ impl Checkpointer {
     pub(crate) fn manifest_sectors(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.manifest_runs.iter().map(|run| (run.segment(), sectors_of(run.bytes())))
     }
+}
+
+/// Returns the bytes that both copies of a page take.
+fn stored_bytes(place: SlotPlace) -> u64 {
+    COPIES * u64::from(place.sectors) * SECTOR_BYTES
 }
 
 /// Returns the sectors that `bytes` bytes take.

@@ -61,7 +61,10 @@ impl Core {
     /// Applies one operation of a record. All pages that it touches are loaded.
     pub(super) fn apply(&mut self, op: &LogOp) {
         match op {
-            LogOp::Write { volume, lba, data } => self.apply_write(*volume, *lba, data),
+            LogOp::Write { volume, lba, data } => {
+                self.dispatcher.writes.host += data.len() as u64;
+                self.apply_write(*volume, *lba, data);
+            }
             LogOp::Fill { volume, range, fill } => self.apply_fill(*volume, *range, *fill),
             LogOp::Same { volume, range, pattern } => self.apply_same(*volume, *range, pattern),
             LogOp::Copy { source, from, destination, to } => self.apply_copy(*source, *from, *destination, *to),

@@ -44,6 +44,7 @@ impl Core {
             written: self.state.volumes.mapped().saturating_mul(BLOCK_BYTES),
             data_stored: self.space.data_stored,
             changes: self.log.last().0,
+            drive_writes: self.dispatcher.writes,
             backing_fs_full: pool.is_exhausted_below(self.space.ready_target(&self.state, &self.checkpointer)),
         }
     }

@@ -4,7 +4,7 @@ use super::{DestageContext, Destager};
 use crate::machine::batch::{Batch, Pair};
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::dirty::{DirtyBlock, Ticket};
-use crate::machine::dispatcher::{Dispatcher, IoPurpose, WorkPurpose};
+use crate::machine::dispatcher::{Dispatcher, IoPurpose, WorkPurpose, summary_of};
 use crate::machine::io::Io;
 use crate::machine::pool::Kind;
 use crate::machine::space::Space;
@@ -124,6 +124,8 @@ impl Destager {
             // Blocks that the cleaner relocates still have their old places and stay there.
             return group.iter().for_each(|(ticket, _)| self.dirty.no_place(*ticket));
         };
+        let writes = &mut cx.dispatcher.writes;
+        *(if is_moved { &mut writes.moved } else { &mut writes.data }) += u64::from(sectors) * SECTOR_BYTES;
         for ((ticket, _), index) in group.iter().zip(0..) {
             let Some(origin) = self.dirty.placed(*ticket) else { continue };
             self.open_chunk.push(*ticket);
@@ -173,6 +175,7 @@ impl Destager {
     pub(crate) fn cut_chunk(&mut self, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
         let Some(writer) = &mut self.data_writer else { return };
         let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
+        dispatcher.writes.summaries += summary_of(&data);
         let fill = writer.fill();
         space.pool.set_fill(fill);
         self.chunk_writes += 1;
