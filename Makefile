@@ -13,6 +13,7 @@
 #   make ageing           random overwrites of 20 times a full array's capacity, as a curve
 #   make deletion         latency of a load while 1 TiB is deleted
 #   make cleaning         latency of a load while an array that is 80 % full is cleaned
+#   make amplification    bytes written per host byte, on aged volumes, by kind   (GIB=1: a minute; 16 by default)
 #   make memory           memory for 32 GiB of unique data with a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
 #   make hostile          latency, memory and logins beside greedy hosts and 1 024 hostile connections
 #   make crash-campaign   100 000 simulated crash histories; resumes after an interruption  (CRASHES=..., SEED=...)
@@ -33,8 +34,9 @@ SLICE ?= 5000
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 SCALE ?= small
+GIB ?= 16
 
-.PHONY: demo test build bench lab reduction ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
+.PHONY: demo test build bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -67,6 +69,10 @@ reduction:
 	@scripts/setup.sh reduction
 	cargo build --release --package ibid --package ibid-host
 	scripts/reduction.py --bin $(BIN) --out $(OUT)/reduction $(ARGS)
+
+amplification:
+	@scripts/setup.sh build
+	AMPLIFICATION_GIB=$(GIB) cargo bench --package ibid-bench --bench amplification
 
 ageing deletion cleaning memory hostile:
 	@scripts/setup.sh bench

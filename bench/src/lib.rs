@@ -2,6 +2,11 @@
 //! and performs all requested work immediately. The results therefore show the cost of the engine
 //! alone, without drive or network.
 #![allow(clippy::expect_used, reason = "a benchmark that fails panics")]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a failed test panics"))]
+
+mod noise_disk;
+
+pub use noise_disk::{NoiseDisk, noise_block};
 
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Options, Reply, Tag};
