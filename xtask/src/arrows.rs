@@ -38,15 +38,16 @@ const PARTS: &[Part] = &[
     part("engine", &["types", "platform", "reduction", "ondisk", "wal", "blockmap", "fsck"]),
     // The array.
     part("catalog", &["types", "engine"]),
+    part("telemetry", &["types"]),
     Part {
         name: "iscsi-target",
-        may_use: &["types", "platform", "scsi", "iscsi", "engine", "catalog"],
+        may_use: &["types", "platform", "scsi", "iscsi", "engine", "catalog", "telemetry"],
         may_test_with: &["ondisk", "initiator"],
     },
     part("api", &["types"]),
     Part {
         name: "rest",
-        may_use: &["types", "platform", "api", "catalog", "engine"],
+        may_use: &["types", "platform", "api", "catalog", "engine", "telemetry"],
         may_test_with: &["ondisk", "client"],
     },
     part("client", &["types", "platform", "api"]),

@@ -22,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use telemetry::SessionInfo;
 use tokio::time::Sleep;
 use types::LBA_BYTES;
 
@@ -87,7 +88,7 @@ pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: 
         is_pinged: false,
         has_sent: false,
     };
-    if let Err(ended) = connection.run(&shared, &slot).await
+    if let Err(ended) = connection.run(&shared, peer, &slot).await
         && let Some(withheld) = shared.log_limit.admit(platform::clock::now())
     {
         tracing::info!(%peer, withheld, "iSCSI connection closed: {ended}");
@@ -95,15 +96,27 @@ pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: 
 }
 
 impl Connection {
-    async fn run(mut self, shared: &Arc<Shared>, slot: &Arc<ConnectionSlot>) -> Result<(), Ended> {
+    async fn run(mut self, shared: &Arc<Shared>, peer: SocketAddr, slot: &Arc<ConnectionSlot>) -> Result<(), Ended> {
         let local = self.stream.local_addr()?;
         let mut stopped = shared.stop.subscribe();
         let (established, output) = tokio::select! {
-            login = self.login(shared, slot) => login?,
+            login = self.login(shared, slot) => login.inspect_err(|ended| note_refusal(shared, peer, ended))?,
             _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(()),
         };
         let mut session = self.register_session(shared, &established, output, local).await;
+        let entry = (!session.is_discovery()).then(|| {
+            let info = session_info(&established, peer, local);
+            tracing::info!(initiator = info.initiator, %peer, portal = %local, "initiator logged in");
+            shared.session_table.add(info)
+        });
         let result = self.run_turns(shared, &mut session).await;
+        if let Some(entry) = entry {
+            let reason = result.as_ref().map_or_else(ToString::to_string, |()| "logged out".to_owned());
+            if result.is_ok() {
+                tracing::info!(initiator = session.nexus.port.iqn, %peer, portal = %local, "initiator logged out");
+            }
+            entry.end(&reason, platform::clock::unix_millis());
+        }
         // The socket is closed first, so that the initiator need not wait for operations in
         // progress.
         drop(self);
@@ -183,7 +196,6 @@ impl Connection {
             self.max_read_bytes = MAX_READ_BYTES;
         }
         let slot = shared.registry.register((!is_discovery).then_some(&port), &inbox).await;
-        tracing::debug!(initiator = %port, kind = ?request.kind, "login succeeded");
         Session::new(shared, connection, Nexus::new(slot.id, port, RELATIVE_PORT, inbox), local, slot, is_discovery)
     }
 
@@ -332,6 +344,41 @@ impl Connection {
     fn set_timer(&mut self, after: Duration) {
         let at = platform::clock::now() + after;
         self.timer.as_mut().reset(tokio::time::Instant::from_std(at));
+    }
+}
+
+/// Notes a refused login of a named initiator.
+fn note_refusal(shared: &Shared, peer: SocketAddr, ended: &Ended) {
+    if let Ended::Refused(refusal) = ended
+        && let Some(initiator) = &refusal.initiator
+    {
+        shared.session_table.refuse(initiator, peer, &refusal.status.to_string(), platform::clock::unix_millis());
+    }
+}
+
+/// Describes a normal session for administrators.
+fn session_info(established: &Established, peer: SocketAddr, local: SocketAddr) -> SessionInfo {
+    let (request, parameters) = (&established.request, &established.parameters);
+    let digest = |is_used: bool| if is_used { "CRC32C" } else { "None" }.to_owned();
+    let flag = |is_set: bool| if is_set { "Yes" } else { "No" }.to_owned();
+    SessionInfo {
+        initiator: request.initiator.to_ascii_lowercase(),
+        isid: request.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        tsih: established.tsih,
+        peer,
+        portal: local,
+        since_ms: platform::clock::unix_millis(),
+        is_authenticated: request.user.is_some(),
+        parameters: vec![
+            ("HeaderDigest", digest(parameters.digests.header)),
+            ("DataDigest", digest(parameters.digests.data)),
+            ("InitialR2T", flag(parameters.initial_r2t)),
+            ("ImmediateData", flag(parameters.immediate_data)),
+            ("FirstBurstLength", parameters.first_burst_length.to_string()),
+            ("MaxBurstLength", parameters.max_burst_length.to_string()),
+            ("MaxRecvDataSegmentLength", parameters.max_send_segment.to_string()),
+            ("MaxOutstandingR2T", parameters.max_outstanding_r2t.to_string()),
+        ],
     }
 }
 

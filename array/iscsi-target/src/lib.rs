@@ -32,4 +32,3 @@ mod wire_memory;
 
 pub use config::TargetConfig;
 pub use portal::{BoundPortal, IscsiTarget};
-pub use unit::counters::{ClassCount, CommandClass, UnitCounters};

@@ -5,7 +5,6 @@ use crate::connection::serve_connection;
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
 use crate::threshold_watch::watch;
-use crate::unit::counters::UnitCounters;
 use catalog::Catalog;
 use engine::Service;
 use platform::net::{Listener, Stream};
@@ -14,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use telemetry::{ActivityRegistry, ActivityTotals, SessionTable};
 use types::VolumeId;
 
 /// Pause after a failed accept, for example because no file descriptors are left.
@@ -88,9 +88,19 @@ impl IscsiTarget {
         self.shared.portals.lock().clone()
     }
 
-    /// Returns the counters of a volume, which start at zero with the process.
-    pub fn counters(&self, volume: VolumeId) -> Arc<UnitCounters> {
-        self.shared.units.get(volume).counters.clone()
+    /// Returns the commands sent to a volume since the start of the process.
+    pub fn totals_of(&self, volume: VolumeId) -> ActivityTotals {
+        self.shared.activity.totals_of(volume)
+    }
+
+    /// Returns the counters of all commands.
+    pub fn activity(&self) -> Arc<ActivityRegistry> {
+        self.shared.activity.clone()
+    }
+
+    /// Returns the table of normal sessions.
+    pub fn session_table(&self) -> Arc<SessionTable> {
+        self.shared.session_table.clone()
     }
 
     /// Returns the bytes that all connections hold for input, write data and answers: now, and the

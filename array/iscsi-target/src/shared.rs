@@ -17,6 +17,7 @@ use scsi::inquiry::TargetPort;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use telemetry::{ActivityRegistry, SessionTable};
 use tokio::sync::watch;
 
 /// Relative identifier of the only target port.
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) config: TargetConfig,
     pub(crate) units: LogicalUnits,
+    pub(crate) activity: Arc<ActivityRegistry>,
+    pub(crate) session_table: Arc<SessionTable>,
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) login_limit: LoginLimit,
     pub(crate) data_pool: Arc<DataPool>,
@@ -52,6 +55,8 @@ impl Shared {
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>, config: TargetConfig) -> Arc<Self> {
         let shared = Arc::new(Self {
             units: LogicalUnits::new(service.clone(), catalog.clone()),
+            activity: Arc::default(),
+            session_table: Arc::default(),
             slots: ConnectionSlots::new(&config),
             login_limit: LoginLimit::default(),
             data_pool: DataPool::new(service.clone()),

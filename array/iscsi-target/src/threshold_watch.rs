@@ -23,6 +23,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
 fn check(shared: &Shared) {
     let (state, space) = (shared.catalog.state(), shared.service.space());
     shared.units.forget_eradicated(&state);
+    shared.activity.retain_volumes(|volume| state.volume_or_snapshot_by_id(volume).is_some());
     for unit in shared.units.all() {
         unit.follow(&state, &*shared.service, space);
     }

@@ -124,7 +124,7 @@ async fn write_longer_than_one_chunk_is_complete() {
     let data: Vec<u8> = (0..u64::from(blocks)).flat_map(block).collect();
     assert_eq!(host.run_with(1, Command::Write(transfer(3, blocks)), data.clone()).await, GOOD);
     assert_eq!(host.run(1, Command::Read(transfer(3, blocks))).await.data(), data);
-    assert_eq!(array.target.counters(array.volume("shared")).get(iscsi_target::CommandClass::Write).commands, 1);
+    assert_eq!(array.target.totals_of(array.volume("shared")).get(telemetry::CommandClass::Write).commands, 1);
 }
 
 #[tokio::test]

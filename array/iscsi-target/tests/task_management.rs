@@ -8,13 +8,14 @@ use engine::Service;
 use engine::model::ModelEngine;
 use iscsi::initiator_connection::InitiatorLoginConfig;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi_target::{CommandClass, TargetConfig};
+use iscsi_target::TargetConfig;
 use scsi::asc;
 use scsi::cdb::{CdbSize, Command, CopyResults, Transfer};
 use scsi::copy::{CopyList, CopyState, CopyStatus, ListIdUsage, Segment, build_copy_list};
 use scsi::inquiry::Naa;
 use std::sync::Arc;
 use support::{ALPHA, Array, BETA, Ended, Host};
+use telemetry::CommandClass;
 use types::Lba;
 
 const GOOD: Ended = Ended::Good(Bytes::new());
@@ -191,7 +192,7 @@ async fn commands_are_counted_by_class() {
     let ended = host.run_with(1, miscompare, [vec![2; 512], vec![3; 512]].concat()).await;
     assert_eq!(ended, Ended::Check(scsi::SenseKey::Miscompare, asc::MISCOMPARE_DURING_VERIFY_OPERATION));
     assert_eq!(host.sense.and_then(|sense| sense.information), Some(0));
-    let counters = array.target.counters(array.volume("shared"));
+    let counters = array.target.totals_of(array.volume("shared"));
     let counts = |class| {
         let count = counters.get(class);
         (count.commands, count.errors, count.bytes)
@@ -234,6 +235,6 @@ async fn aborted_copy_stops_between_segments() {
     assert_eq!(host.run_with(1, copy, list).await, GOOD);
     assert_eq!(progress(&host.run(1, status).await.data()), Some((CopyState::Done, 2)));
     assert_eq!(host.run(1, Command::Read(transfer(128, 8))).await.data(), vec![0x77; 4096]);
-    let counters = array.target.counters(array.volume("shared")).get(CommandClass::Copy);
+    let counters = array.target.totals_of(array.volume("shared")).get(CommandClass::Copy).clone();
     assert_eq!((counters.commands, counters.errors, counters.bytes), (2, 1, 8192));
 }

@@ -1,12 +1,12 @@
 //! Properties of commands: class, bytes covered and transferred, and QoS cost.
 
 use crate::command::program::{Program, Step};
-use crate::unit::counters::CommandClass;
 use crate::unit::qos::Cost;
 use engine::Op;
 use scsi::DataPhase;
 use scsi::cdb::{Command, WriteSame};
 use scsi::inquiry::vpd::MAX_TRANSFER_BLOCKS;
+use telemetry::CommandClass;
 use types::{BlockRange, LBA_BYTES};
 
 /// Returns the number of bytes that the CDB requests, or `None` if the length of the answer

@@ -8,7 +8,6 @@ use crate::command::outcome::CommandOutcome;
 use crate::command::program::{Program, Step};
 use crate::command::report::{report, report_absent};
 use crate::command::reservation::reservation;
-use crate::unit::counters::CommandClass;
 use crate::unit::qos::Cost;
 use crate::unit::view::Attachment;
 use engine::Op;
@@ -16,6 +15,7 @@ use iscsi::target_connection;
 use scsi::cdb::{Command, StartStop};
 use scsi::{Cdb, Lun, Sense};
 use std::sync::Arc;
+use telemetry::CommandClass;
 use types::Lba;
 
 /// A dispatched command.

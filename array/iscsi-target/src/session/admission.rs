@@ -48,7 +48,8 @@ impl Session {
 
     /// Resumes a command that the limits admit and whose answer fits in memory.
     pub(super) fn resume_throttled(&mut self, tag: u64, ticket: Ticket) {
-        let Some((task, op, program)) = self.tasks.take_throttled(tag, ticket) else { return };
+        let Some((mut task, op, program)) = self.tasks.take_throttled(tag, ticket) else { return };
+        task.limited = self.now.saturating_duration_since(task.started);
         let volume = task.attachment.unit.volume;
         // The volume may have been disconnected from the host while the command waited.
         let is_connected = self.view.iter().any(|attachment| attachment.unit.volume == volume);

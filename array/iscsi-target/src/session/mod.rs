@@ -32,7 +32,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Context;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use telemetry::{ActivityCounters, ActivityKey, CommandEvent};
 use types::VolumeId;
 
 /// A session. It has exactly one connection, because MaxConnections is 1.
@@ -358,6 +359,7 @@ impl Session {
             requested,
             reserved_bytes: command.expected_read.into(),
             started: self.now,
+            limited: Duration::ZERO,
             state: TaskState::Active,
             barriers: Vec::new(),
         };
@@ -412,7 +414,6 @@ impl Session {
             }
         };
         let took = self.now.saturating_duration_since(task.started);
-        let counters = &task.attachment.unit.counters;
         if task.class.changes_space() {
             if outcome.is_out_of_space() {
                 self.shared.threshold_notify.request_check();
@@ -420,8 +421,26 @@ impl Session {
                 self.shared.threshold_notify.count(task.bytes);
             }
         }
-        counters.record(task.class, outcome.status == Status::Good, task.bytes, took);
+        self.counters(&task.attachment).record(CommandEvent {
+            class: task.class,
+            is_good: outcome.status == Status::Good,
+            bytes: task.bytes,
+            took,
+            limited: task.limited,
+        });
         self.answer(task.id, outcome, task.requested, Some(&task.attachment));
+    }
+
+    /// Returns the counters of a logical unit.
+    fn counters<'a>(&self, attachment: &'a Attachment) -> &'a ActivityCounters {
+        attachment.counters.get_or_init(|| {
+            let key = ActivityKey {
+                initiator: self.nexus.port.iqn.as_str().into(),
+                volume: attachment.unit.volume,
+                portal: self.local,
+            };
+            self.shared.activity.counters(key)
+        })
     }
 
     fn answer(

@@ -3,12 +3,12 @@
 use crate::command::program::Program;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::AbortBarrier;
-use crate::unit::counters::CommandClass;
 use crate::unit::view::Attachment;
 use engine::Op;
 use iscsi::target_connection::TargetTaskId;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use telemetry::CommandClass;
 use types::VolumeId;
 
 /// Whether and by whom a command was aborted.
@@ -35,6 +35,8 @@ pub(super) struct Task {
     /// Bytes of the answer that count against the session's limit of unsent bytes.
     pub(super) reserved_bytes: u64,
     pub(super) started: Instant,
+    /// The time for which a QoS limit held the command back.
+    pub(super) limited: Duration,
     pub(super) state: TaskState,
     /// Requests that wait for the end of this command.
     pub(super) barriers: Vec<Arc<AbortBarrier>>,

@@ -3,7 +3,6 @@
 use crate::nexus::Nexus;
 use crate::nexus::ids::NexusId;
 use crate::nexus::inbox::{AbortBarrier, SessionEvent};
-use crate::unit::counters::UnitCounters;
 use crate::unit::limits::QosLimits;
 use crate::unit::reservation::UnitReservations;
 use crate::unit::thresholds::{ThresholdState, Usage};
@@ -20,7 +19,6 @@ use types::VolumeId;
 /// A logical unit.
 pub(crate) struct LogicalUnit {
     pub(crate) volume: VolumeId,
-    pub(crate) counters: Arc<UnitCounters>,
     nexuses: Mutex<Vec<Arc<Nexus>>>,
     pub(crate) reservations: UnitReservations,
     pub(crate) thresholds: Mutex<ThresholdState>,
@@ -35,7 +33,6 @@ impl LogicalUnit {
     fn new(volume: VolumeId, service: &dyn KeyValue) -> Self {
         Self {
             volume,
-            counters: Arc::default(),
             nexuses: Mutex::default(),
             reservations: UnitReservations::load(service, volume),
             thresholds: Mutex::default(),

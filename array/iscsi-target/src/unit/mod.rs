@@ -1,6 +1,5 @@
 //! Logical units: the state that all sessions of a volume share.
 
-pub(crate) mod counters;
 pub(crate) mod limits;
 pub(crate) mod logical_unit;
 pub(crate) mod qos;

@@ -5,7 +5,8 @@ use crate::unit::logical_unit::{LogicalUnit, LogicalUnits};
 use catalog::LunMap;
 use scsi::inquiry::Naa;
 use scsi::{Lun, Sense, SenseKey, asc};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use telemetry::ActivityCounters;
 
 /// A logical unit as one session sees it.
 #[derive(Debug)]
@@ -18,6 +19,9 @@ pub(crate) struct Attachment {
     pub(crate) naa: Naa,
     /// True if the volume is connected for reading only.
     pub(crate) read_only: bool,
+    /// Counters of the commands that this initiator sends here over this portal. Set by the first
+    /// command.
+    pub(crate) counters: OnceLock<Arc<ActivityCounters>>,
 }
 
 impl Attachment {
@@ -128,6 +132,7 @@ fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
             naa: Naa::from_serial(&entry.serial)?,
             serial: entry.serial.clone(),
             read_only: entry.read_only,
+            counters: OnceLock::new(),
         }))
     };
     map.entries.iter().filter_map(attachment).collect()
