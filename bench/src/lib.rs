@@ -96,7 +96,7 @@ impl<D: Disk> Bench<D> {
 
     fn perform(&self, io: &Io) -> Result<Bytes, DiskError> {
         match io {
-            Io::Read { offset, bytes } => {
+            Io::Read { offset, bytes, .. } => {
                 let mut buffer = vec![0; *bytes];
                 self.disk.read_at(*offset, &mut buffer)?;
                 Ok(buffer.into())

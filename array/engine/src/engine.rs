@@ -6,8 +6,8 @@
 //!
 //! * the *log* thread writes log groups and superblocks, each durable when the write returns;
 //! * the *write* thread writes chunks of segments, flushes, and reserves file system space;
-//! * *readers* load map pages, execute read plans that would block their caller, and issue
-//!   read-ahead for [streams];
+//! * [readers](read_threads), started on demand, load map pages, execute read plans that would
+//!   block their caller, and issue read-ahead for [streams];
 //! * the *reduce* thread fingerprints, compares and compresses;
 //! * the *background* thread destages, takes checkpoints and cleans;
 //! * the *scrub* thread checks everything stored, on request, at a set pace;
@@ -19,13 +19,18 @@ mod maintenance;
 mod monitor;
 mod queue;
 mod read_errors;
+mod read_queue;
+#[cfg(test)]
+mod read_queue_tests;
+mod read_threads;
+mod reads;
 mod scrub;
 mod space_watch;
 mod streams;
 mod submitters;
 mod sync;
 
-use crate::machine::{Action, Core, Io, IoId, ReadPlan, TaskId, Work, WorkId, perform};
+use crate::machine::{Action, Core, Io, IoId, ReadPlan, Work, WorkId, perform};
 use crate::service::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag,
     VolumeSpace,
@@ -36,9 +41,10 @@ use io_watch::TimedDisk;
 use monitor::ScrubMonitor;
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
 use queue::Queue;
+use reads::{Reader, Reads};
 use space_watch::SpaceWatch;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use streams::Streams;
@@ -46,10 +52,6 @@ use submitters::{Submitter, Submitters};
 use sync::Mutex;
 use types::VolumeId;
 
-/// Threads that read for callers that must not block.
-const READERS: usize = 2;
-/// Jobs in the readers' queue above which no read-ahead is issued.
-const BUSY_READERS: usize = 2 * READERS;
 /// Sleep of the background thread when it has no work.
 const IDLE: Duration = Duration::from_millis(500);
 /// Sleep of the background thread while it waits for work that ends without waking it.
@@ -79,18 +81,17 @@ impl Inner {
 /// A job that runs outside the mutex.
 enum Job {
     Io(IoId, Io),
-    Fetch(TaskId, ReadPlan),
     Work(WorkId, Work),
-    Read(ReadPlan, Submitter),
-    Ahead(ReadPlan),
 }
 
 struct Shared {
+    /// This value, for threads that are started later.
+    this: Weak<Self>,
     disk: Arc<dyn Disk>,
     io_watch: Arc<IoWatch>,
     inner: Mutex<Inner>,
     log: Queue<Job>,
-    reads: Queue<Job>,
+    reads: Reads,
     writes: Queue<Job>,
     works: Queue<Job>,
     background: Background,
@@ -122,7 +123,8 @@ impl Engine {
     /// Starts the threads of a core that was recovered from `disk`.
     pub fn start(core: Core, disk: Arc<dyn Disk>) -> Self {
         let io_watch = Arc::<IoWatch>::default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new_cyclic(|this| Shared {
+            this: this.clone(),
             disk: Arc::new(TimedDisk::new(disk, io_watch.clone())),
             io_watch,
             has_write_cache: core.has_write_cache(),
@@ -134,7 +136,7 @@ impl Engine {
                 space_watch: SpaceWatch::default(),
             }),
             log: Queue::default(),
-            reads: Queue::default(),
+            reads: Reads::default(),
             writes: Queue::default(),
             works: Queue::default(),
             background: Background::default(),
@@ -143,7 +145,7 @@ impl Engine {
             are_scans_cancelled: AtomicBool::new(false),
             refused_allocations: LogLimit::default(),
         });
-        let mut threads = vec![
+        let threads = vec![
             spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
             spawn("ibid-write", &shared, |shared| shared.serve(&shared.writes)),
             spawn("ibid-reduce", &shared, |shared| shared.serve(&shared.works)),
@@ -151,7 +153,7 @@ impl Engine {
             spawn("ibid-background", &shared, Shared::work_in_background),
             spawn("ibid-watch", &shared, Shared::watch_io),
         ];
-        threads.extend((0..READERS).map(|_| spawn("ibid-read", &shared, |shared| shared.serve(&shared.reads))));
+        shared.start_readers();
         Self { shared, threads }
     }
 
@@ -192,9 +194,10 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        for queue in [&self.shared.log, &self.shared.reads, &self.shared.writes, &self.shared.works] {
+        for queue in [&self.shared.log, &self.shared.writes, &self.shared.works] {
             queue.close();
         }
+        self.shared.reads.close();
         for background in [&self.shared.background, &self.shared.watch] {
             background.end(|| drop(self.shared.inner.lock()));
         }
@@ -204,6 +207,7 @@ impl Drop for Engine {
                 tracing::error!("engine thread panicked");
             }
         }
+        self.shared.reads.join();
     }
 }
 
@@ -243,11 +247,11 @@ impl Shared {
                     let submitter = inner.submitters.take(plan.tag());
                     found.plans.extend(submitter.map(|submitter| (plan, submitter)));
                 }
-                Action::Fetch { id, plan } => self.reads.push(Job::Fetch(id, plan)),
+                Action::Fetch { id, plan } => self.read(Reader::Fetch(id, plan)),
                 Action::Work { id, work } => self.works.push(Job::Work(id, work)),
                 Action::Io { id, io } => match io {
                     Io::Write { durability: Durability::Durable, .. } => self.log.push(Job::Io(id, io)),
-                    Io::Read { .. } => self.reads.push(Job::Io(id, io)),
+                    Io::Read { .. } => self.read(Reader::Io(id, io)),
                     _ => self.writes.push(Job::Io(id, io)),
                 },
             }
@@ -263,12 +267,12 @@ impl Shared {
         for (plan, submitter) in found.plans {
             match plan.try_execute(&*self.disk) {
                 Some(result) => self.complete(&submitter, result),
-                None => self.reads.push(Job::Read(plan, submitter)),
+                None => self.read(Reader::Host(plan, submitter)),
             }
         }
         // Read-ahead last, because nothing waits for it.
         if let Some(plan) = found.ahead {
-            self.reads.push(Job::Ahead(plan));
+            self.read_ahead(plan);
         }
     }
 
@@ -289,13 +293,6 @@ impl Shared {
                     }
                     self.locked(|core| core.io_done(id, result));
                 }
-                Job::Fetch(id, plan) => {
-                    let result = plan.execute(&*self.disk);
-                    self.locked(|core| {
-                        core.fetched(id, result);
-                        core.kick();
-                    });
-                }
                 Job::Work(id, work) => {
                     let done = work.perform(&*self.disk);
                     self.locked(|core| {
@@ -303,8 +300,6 @@ impl Shared {
                         core.tick();
                     });
                 }
-                Job::Read(plan, submitter) => self.complete(&submitter, plan.execute(&*self.disk)),
-                Job::Ahead(plan) => plan.read_ahead(&*self.disk),
             }
         }
     }
@@ -382,7 +377,7 @@ impl BlockService for Engine {
         let read = if let Op::Read { volume, range } = op { Some((volume, range)) } else { None };
         inner.core.submit(op, known);
         if let Some((volume, range)) = read {
-            let is_busy = || shared.reads.len() >= BUSY_READERS;
+            let is_busy = || shared.reads.is_busy();
             let next = inner.streams.note(volume, range.start(), range.blocks(), is_busy);
             found.ahead = next.and_then(|next| inner.core.plan_ahead(volume, next));
         }

@@ -11,7 +11,7 @@ mod service;
 pub use engine::{Engine, IoWatch};
 pub use machine::{
     Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, ReadPlan, RecoverError, Recovery,
-    TaskId, Usage, Work, WorkDone, WorkId,
+    TaskId, Urgency, Usage, Work, WorkDone, WorkId,
 };
 pub use service::{
     BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,

@@ -304,7 +304,7 @@ fn drive_bytes(setup: &EngineSetup) -> u64 {
 
 fn access(io: engine::Io) -> DriveIo {
     match io {
-        engine::Io::Read { offset, bytes } => DriveIo::Read { offset, bytes },
+        engine::Io::Read { offset, bytes, .. } => DriveIo::Read { offset, bytes },
         engine::Io::Write { offset, data, durability } => DriveIo::Write { offset, data, durability },
         engine::Io::Flush => DriveIo::Flush,
         engine::Io::Allocate { offset, bytes } => DriveIo::Allocate { offset, bytes },

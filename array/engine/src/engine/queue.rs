@@ -37,11 +37,6 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Returns the number of jobs that no thread has begun.
-    pub(super) fn len(&self) -> usize {
-        self.jobs.lock().len()
-    }
-
     /// Lets the threads end when they have executed all jobs.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);

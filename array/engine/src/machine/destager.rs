@@ -10,7 +10,7 @@ use super::dedup::Dedup;
 use super::dirty::{ALL_SECTORS, DirtyBlocks, Stage, Ticket};
 use super::dispatcher::{Dispatcher, IoPurpose, WorkPurpose};
 use super::group::{StoredGroup, block};
-use super::io::Io;
+use super::io::{Io, Urgency};
 use super::page_loader::PageLoader;
 use super::plan::patch;
 use super::ranges::BLOCK_LEN;
@@ -163,7 +163,7 @@ impl Destager {
             .state
             .stored_group(&cx.space.pool, base)
             .ok_or("block below a partly written one is neither in memory nor on the drive")?;
-        let io = Io::Read { offset: group.offset, bytes: group.bytes() };
+        let io = Io::Read { offset: group.offset, bytes: group.bytes(), urgency: Urgency::Background };
         let purpose = IoPurpose::BaseBlock { ticket, group, index, _pin: cx.space.pool.pin(group.segment) };
         cx.dispatcher.start_io(io, purpose);
         Ok(())

@@ -46,6 +46,15 @@ pub enum Action {
     },
 }
 
+/// How soon a read is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// A host may wait for it.
+    Host,
+    /// For background work. Never delays reads for hosts.
+    Background,
+}
+
 /// An I/O. I/Os in flight at the same time may be executed in any order. A flush covers the
 /// writes that had *completed* before it was issued.
 #[derive(Clone, Debug)]
@@ -56,6 +65,8 @@ pub enum Io {
         offset: u64,
         /// Length in bytes.
         bytes: usize,
+        /// How soon it is needed.
+        urgency: Urgency,
     },
     /// Write the parts one after the other, without gaps.
     Write {
@@ -80,7 +91,7 @@ pub enum Io {
 /// Executes one I/O. Blocks until it completes.
 pub(crate) fn perform(disk: &dyn Disk, io: &Io) -> Result<Bytes, DiskError> {
     match io {
-        Io::Read { offset, bytes } => {
+        Io::Read { offset, bytes, .. } => {
             let mut buffer = vec![0; *bytes];
             disk.read_at(*offset, &mut buffer).map(|()| Bytes::from(buffer))
         }

@@ -4,7 +4,7 @@
 use super::checkpointer::Checkpointer;
 use super::dirty::DirtyBlocks;
 use super::dispatcher::{Dispatcher, IoPurpose};
-use super::io::{Io, TaskId};
+use super::io::{Io, TaskId, Urgency};
 use super::pool::Pool;
 use super::state::ArrayState;
 use blockmap::{Absent, Map, Page, SLOT_PAGE_BYTES, SlotId, SlotPlace};
@@ -74,16 +74,20 @@ impl PageLoader {
             }
             return Ok(());
         }
+        let urgency = match waiter {
+            PageWaiter::Task(_) => Urgency::Host,
+            _ => Urgency::Background,
+        };
         match absent {
             Absent::Page(id) => {
                 let place = state.map.slots.get(id).and_then(|slot| slot.place);
                 let place = place.ok_or("map page is neither in memory nor on the drive")?;
-                read_map_page(id, place, false, state, dispatcher);
+                read_map_page(id, place, urgency, false, state, dispatcher);
             }
             Absent::Slots(page) => {
                 let location = checkpointer.slot_directory.get(page as usize).filter(|at| at.sectors > 0).copied();
                 let location = location.ok_or("slot table page is neither in memory nor on the drive")?;
-                read_slot_page(page, location, false, state, dispatcher);
+                read_slot_page(page, location, urgency, false, state, dispatcher);
             }
         }
         self.loading.insert(absent, vec![waiter]);
@@ -118,7 +122,7 @@ impl PageLoader {
                 Some(true)
             }
             None if !is_mirror => {
-                read_map_page(id, place, true, state, dispatcher);
+                read_map_page(id, place, Urgency::Host, true, state, dispatcher);
                 None
             }
             None => Some(false),
@@ -147,7 +151,7 @@ impl PageLoader {
                 Some(true)
             }
             _ if !is_mirror => {
-                read_slot_page(page, location, true, state, dispatcher);
+                read_slot_page(page, location, Urgency::Host, true, state, dispatcher);
                 None
             }
             _ => {
@@ -250,16 +254,30 @@ impl PageLoader {
     }
 }
 
-fn read_map_page(id: SlotId, place: SlotPlace, is_mirror: bool, state: &ArrayState, dispatcher: &mut Dispatcher) {
+fn read_map_page(
+    id: SlotId,
+    place: SlotPlace,
+    urgency: Urgency,
+    is_mirror: bool,
+    state: &ArrayState,
+    dispatcher: &mut Dispatcher,
+) {
     let offset = state.geometry.sector_start(place.segment, u32::from(place.sector));
     let offset = if is_mirror { state.geometry.mirror_offset(offset) } else { offset };
     let bytes = usize::from(place.sectors) * SECTOR_BYTES as usize;
-    dispatcher.start_io(Io::Read { offset, bytes }, IoPurpose::MapPage { id, place, is_mirror });
+    dispatcher.start_io(Io::Read { offset, bytes, urgency }, IoPurpose::MapPage { id, place, is_mirror });
 }
 
-fn read_slot_page(page: u32, location: PageLocation, is_mirror: bool, state: &ArrayState, dispatcher: &mut Dispatcher) {
+fn read_slot_page(
+    page: u32,
+    location: PageLocation,
+    urgency: Urgency,
+    is_mirror: bool,
+    state: &ArrayState,
+    dispatcher: &mut Dispatcher,
+) {
     let offset = state.geometry.sector_start(location.segment, location.sector);
     let offset = if is_mirror { state.geometry.mirror_offset(offset) } else { offset };
     let purpose = IoPurpose::SlotPage { page, location, is_mirror };
-    dispatcher.start_io(Io::Read { offset, bytes: SLOT_PAGE_BYTES }, purpose);
+    dispatcher.start_io(Io::Read { offset, bytes: SLOT_PAGE_BYTES, urgency }, purpose);
 }

@@ -3,9 +3,9 @@
 //! A plan pins the segments that it names, so that the sectors keep their bytes although the blocks
 //! may be overwritten.
 
-use super::group::{GroupCache, GroupError, StoredGroup, block};
+use super::group::{GroupCache, GroupError, Read, StoredGroup, block};
 use super::pool::Pool;
-use super::span::Spans;
+use super::span::{Place, PlaceRead, Spans, join};
 use crate::service::{OpError, Reply, Tag};
 use bytes::{Bytes, BytesMut};
 use platform::{Disk, DiskError, Durability};
@@ -146,6 +146,33 @@ impl ReadPlan {
         self.gather(&read).map(|data| data.map(Reply::Data)).transpose()
     }
 
+    /// Returns the places on the drive that the plan needs.
+    pub(crate) fn places(&self) -> SmallVec<[Place; 4]> {
+        let mut places = join(self.groups_to_read());
+        places.extend(self.pieces.iter().filter_map(|piece| match &piece.part {
+            Part::Disk(run) => Some(Place::whole(run.offset, run.bytes())),
+            _ => None,
+        }));
+        places
+    }
+
+    /// Executes the plan with the bytes of its [places](Self::places). `None` if some of them are
+    /// missing: a group has left the cache, or only some groups of a place can be read. The plan
+    /// must then be executed as a whole.
+    pub(crate) fn finish(&self, mut reads: Vec<PlaceRead>) -> Option<Result<Reply, OpError>> {
+        if let ([Piece { length, skip: 0, part: Part::Disk(run), .. }], [(_, Ok(bytes))]) =
+            (self.pieces.as_slice(), reads.as_mut_slice())
+            && *length == bytes.len()
+        {
+            let checked = self.check_run(0, run, bytes);
+            return Some(checked.map(|()| Reply::Data(std::mem::take(bytes).into())));
+        }
+        let spans = Spans::from_reads(reads);
+        let read = |offset: u64, buffer: &mut [u8]| spans.copy_to(offset, buffer);
+        let data = self.gather_one(&read).unwrap_or_else(|| self.gather_all(&read));
+        data.map(|data| data.map(Reply::Data)).transpose()
+    }
+
     /// Executes the plan if it needs no drive.
     pub(crate) fn execute_in_memory(&self) -> Option<Result<Reply, OpError>> {
         self.is_in_memory().then(|| self.execute(&NoDisk))
@@ -178,32 +205,40 @@ impl ReadPlan {
         }
     }
 
-    fn gather(&self, read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>) -> Result<Option<Bytes>, OpError> {
-        let total = self.range.bytes() as usize;
-        if let [piece] = self.pieces.as_slice() {
-            match &piece.part {
-                Part::Memory(bytes) => return Ok(Some(bytes.slice(piece.skip..piece.skip + total))),
-                Part::Group { group, first, .. } => {
-                    return match group.load(&self.cache, read) {
-                        Ok(blocks) => {
-                            let from = usize::from(*first) * BLOCK_LEN + piece.skip;
-                            Ok(Some(blocks.slice(from..from + total)))
-                        }
-                        Err(GroupError::WouldBlock) => Ok(None),
-                        Err(GroupError::Medium) => Err(self.medium_error(0)),
-                    };
-                }
-                Part::Word(0) if total <= ZEROS.len() => return Ok(Some(Bytes::from_static(&ZEROS).slice(..total))),
-                _ => {}
-            }
+    fn gather(&self, read: &Read<'_>) -> Result<Option<Bytes>, OpError> {
+        if let Some(data) = self.gather_one(read) {
+            return data;
         }
         let Some(spans) = Spans::read(self.groups_to_read(), read) else { return Ok(None) };
         let read = |offset: u64, buffer: &mut [u8]| {
-            if spans.copy_to(offset, buffer) { Ok(true) } else { read(offset, buffer) }
+            if spans.copy_to(offset, buffer)? { Ok(true) } else { read(offset, buffer) }
         };
-        let mut out = BytesMut::zeroed(total);
+        self.gather_all(&read)
+    }
+
+    /// Gathers a plan of one part without copying its bytes. `None` for other plans.
+    fn gather_one(&self, read: &Read<'_>) -> Option<Result<Option<Bytes>, OpError>> {
+        let total = self.range.bytes() as usize;
+        let [piece] = self.pieces.as_slice() else { return None };
+        match &piece.part {
+            Part::Memory(bytes) => Some(Ok(Some(bytes.slice(piece.skip..piece.skip + total)))),
+            Part::Group { group, first, .. } => Some(match group.load(&self.cache, read) {
+                Ok(blocks) => {
+                    let from = usize::from(*first) * BLOCK_LEN + piece.skip;
+                    Ok(Some(blocks.slice(from..from + total)))
+                }
+                Err(GroupError::WouldBlock) => Ok(None),
+                Err(GroupError::Medium) => Err(self.medium_error(0)),
+            }),
+            Part::Word(0) if total <= ZEROS.len() => Some(Ok(Some(Bytes::from_static(&ZEROS).slice(..total)))),
+            _ => None,
+        }
+    }
+
+    fn gather_all(&self, read: &Read<'_>) -> Result<Option<Bytes>, OpError> {
+        let mut out = BytesMut::zeroed(self.range.bytes() as usize);
         for piece in &self.pieces {
-            if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], &read)? {
+            if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], read)? {
                 return Ok(None);
             }
         }
@@ -219,12 +254,7 @@ impl ReadPlan {
         self.pieces.iter().filter_map(group).filter(|group| !self.cache.holds(group))
     }
 
-    fn fill(
-        &self,
-        piece: &Piece,
-        out: &mut [u8],
-        read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
-    ) -> Result<bool, OpError> {
+    fn fill(&self, piece: &Piece, out: &mut [u8], read: &Read<'_>) -> Result<bool, OpError> {
         match &piece.part {
             Part::Word(0) => {}
             Part::Damaged => return Err(self.medium_error(piece.at)),
@@ -269,26 +299,20 @@ impl ReadPlan {
     }
 
     /// Reads whole blocks and compares each with the checksum of its slot.
-    fn read_run(
-        &self,
-        at: usize,
-        run: &Run,
-        buffer: &mut [u8],
-        read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
-    ) -> Result<bool, OpError> {
-        let medium_error = |block: usize| self.medium_error(at + block * BLOCK_LEN);
+    fn read_run(&self, at: usize, run: &Run, buffer: &mut [u8], read: &Read<'_>) -> Result<bool, OpError> {
         match read(run.offset, buffer) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(_) => return Err(medium_error(0)),
+            Ok(true) => self.check_run(at, run, buffer).map(|()| true),
+            Ok(false) => Ok(false),
+            Err(_) => Err(self.medium_error(at)),
         }
-        match buffer
-            .chunks_exact(BLOCK_LEN)
-            .zip(&run.crcs)
-            .position(|(block, crc)| crc_fast::crc32_iscsi(block) != *crc)
+    }
+
+    /// Compares each block with the checksum of its slot.
+    fn check_run(&self, at: usize, run: &Run, bytes: &[u8]) -> Result<(), OpError> {
+        match bytes.chunks_exact(BLOCK_LEN).zip(&run.crcs).position(|(block, crc)| crc_fast::crc32_iscsi(block) != *crc)
         {
-            Some(block) => Err(medium_error(block)),
-            None => Ok(true),
+            Some(block) => Err(self.medium_error(at + block * BLOCK_LEN)),
+            None => Ok(()),
         }
     }
 }
@@ -297,6 +321,10 @@ impl Run {
     /// A group that is one uncompressed block.
     pub(crate) fn new(group: &StoredGroup) -> Self {
         Self { offset: group.offset, crcs: SmallVec::from_slice(&[group.crc]) }
+    }
+
+    fn bytes(&self) -> usize {
+        self.crcs.len() * BLOCK_LEN
     }
 }
 

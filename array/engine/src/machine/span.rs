@@ -9,56 +9,94 @@ const MAX_GAP: u64 = 4 << 10;
 /// Most bytes of one span.
 const MAX_SPAN: u64 = 1 << 20;
 
-/// Spans of the drive that were read before the groups in them are decompressed.
+/// A range of the drive to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// First byte.
+    pub(crate) offset: u64,
+    /// Length in bytes.
+    pub(crate) bytes: usize,
+    /// It holds several groups. One may be readable although the whole is not.
+    is_joined: bool,
+}
+
+impl Place {
+    /// A place whose bytes are needed whole.
+    pub(crate) fn whole(offset: u64, bytes: usize) -> Self {
+        Self { offset, bytes, is_joined: false }
+    }
+}
+
+/// The bytes of a place, or why they could not be read.
+pub(crate) type PlaceRead = (Place, Result<Vec<u8>, DiskError>);
+
+/// Places that were read before the groups in them are decompressed, in order of offset.
 #[derive(Default)]
-pub(crate) struct Spans(SmallVec<[(u64, Vec<u8>); 2]>);
+pub(crate) struct Spans(SmallVec<[PlaceRead; 2]>);
 
 impl Spans {
-    /// Reads the spans that hold at least two of `groups`. `None` if that would block. A span that
-    /// cannot be read is left out: its groups are then read one by one, so that only damaged ones
-    /// fail.
+    /// Reads the places that hold at least two of `groups`. `None` if that would block.
     pub(crate) fn read(
         groups: impl Iterator<Item = StoredGroup>,
         read: &dyn Fn(u64, &mut [u8]) -> Result<bool, DiskError>,
     ) -> Option<Self> {
         let mut spans = Self::default();
-        for (start, end) in stretches(groups) {
-            let mut bytes = vec![0; (end - start) as usize];
-            match read(start, &mut bytes) {
-                Ok(true) => spans.0.push((start, bytes)),
+        for place in join(groups).into_iter().filter(|place| place.is_joined) {
+            let mut bytes = vec![0; place.bytes];
+            match read(place.offset, &mut bytes) {
+                Ok(true) => spans.0.push((place, Ok(bytes))),
                 Ok(false) => return None,
-                Err(_) => {}
+                Err(error) => spans.0.push((place, Err(error))),
             }
         }
         Some(spans)
     }
 
-    /// Copies bytes at `offset` out of a span. False if no span holds all of them.
-    pub(crate) fn copy_to(&self, offset: u64, buffer: &mut [u8]) -> bool {
-        let held = self.0.iter().find_map(|(start, bytes)| {
-            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
-            bytes.get(from..from.checked_add(buffer.len())?)
-        });
-        held.map(|held| buffer.copy_from_slice(held)).is_some()
+    /// Takes places that were read.
+    pub(crate) fn from_reads(reads: impl IntoIterator<Item = PlaceRead>) -> Self {
+        let mut spans = Self(reads.into_iter().collect());
+        spans.0.sort_unstable_by_key(|(place, _)| place.offset);
+        spans
+    }
+
+    /// Copies bytes at `offset` out of the place that holds all of them. False if there is none,
+    /// or if it holds several groups and could not be read: groups are then read one by one, so
+    /// that only damaged ones fail.
+    pub(crate) fn copy_to(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
+        let after = self.0.partition_point(|(place, _)| place.offset <= offset);
+        // Mostly the first. A place of several groups may extend over others.
+        for (place, result) in self.0[..after].iter().rev() {
+            let from = offset.checked_sub(place.offset).and_then(|from| usize::try_from(from).ok());
+            let range = from.and_then(|from| Some(from..from.checked_add(buffer.len())?));
+            let Some(range) = range.filter(|range| range.end <= place.bytes) else { continue };
+            match result {
+                Ok(bytes) => buffer.copy_from_slice(&bytes[range]),
+                Err(_) if place.is_joined => return Ok(false),
+                Err(error) => return Err(error.clone()),
+            }
+            return Ok(true);
+        }
+        Ok(false)
     }
 }
 
-/// Returns the ranges with at least two adjacent groups, in order of offset.
-fn stretches(groups: impl Iterator<Item = StoredGroup>) -> SmallVec<[(u64, u64); 4]> {
+/// Returns the places of the groups, in order of offset. Adjacent groups share a place.
+pub(crate) fn join(groups: impl Iterator<Item = StoredGroup>) -> SmallVec<[Place; 4]> {
     let mut places: SmallVec<[(u64, u64); 16]> =
         groups.map(|group| (group.offset, group.offset + group.bytes() as u64)).collect();
     places.sort_unstable();
     places.dedup();
-    let mut stretches: SmallVec<[(u64, u64, u32); 4]> = SmallVec::new();
+    let mut joined: SmallVec<[(u64, u64, bool); 4]> = SmallVec::new();
     for (start, end) in places {
-        match stretches.last_mut() {
-            Some((first, last, groups)) if start <= *last + MAX_GAP && end - *first <= MAX_SPAN => {
-                (*last, *groups) = (end.max(*last), *groups + 1);
+        match joined.last_mut() {
+            Some((first, last, is_joined)) if start <= *last + MAX_GAP && end - *first <= MAX_SPAN => {
+                (*last, *is_joined) = (end.max(*last), true);
             }
-            _ => stretches.push((start, end, 1)),
+            _ => joined.push((start, end, false)),
         }
     }
-    stretches.into_iter().filter(|(_, _, groups)| *groups > 1).map(|(start, end, _)| (start, end)).collect()
+    let place = |(start, end, is_joined)| Place { offset: start, bytes: (end - start) as usize, is_joined };
+    joined.into_iter().map(place).collect()
 }
 
 #[cfg(test)]
@@ -72,9 +110,15 @@ mod tests {
     #[test]
     fn adjacent_groups_form_one_span() {
         let groups = [group(1 << 30, 2), group(9216, 4), group(4096, 8), group(4096, 8), group(1 << 20, 1)];
-        assert_eq!(stretches(groups.into_iter())[..], [(4096, 11264)]);
+        let places = |groups: &[StoredGroup]| -> Vec<(u64, u64, bool)> {
+            let place = |place: Place| (place.offset, place.offset + place.bytes as u64, place.is_joined);
+            join(groups.iter().copied()).into_iter().map(place).collect()
+        };
+        let last = 1 << 30;
+        let alone = [(1 << 20, (1 << 20) + 512, false), (last, last + 1024, false)];
+        assert_eq!(places(&groups), [(4096, 11264, true), alone[0], alone[1]]);
         let long: Vec<StoredGroup> = (0..1024).map(|at| group(at * 2048, 4)).collect();
-        assert_eq!(stretches(long.into_iter())[..], [(0, MAX_SPAN), (MAX_SPAN, 2 * MAX_SPAN)]);
+        assert_eq!(places(&long), [(0, MAX_SPAN, true), (MAX_SPAN, 2 * MAX_SPAN, true)]);
     }
 
     #[test]
@@ -87,10 +131,12 @@ mod tests {
         };
         let spans = Spans::read([group(0, 2), group(1024, 3)].into_iter(), &read).unwrap();
         let mut bytes = [9; 1536];
-        assert!(spans.copy_to(1024, &mut bytes) && bytes[0] == 2 && bytes[1535] == 4 && reads.get() == 1);
-        assert!(!spans.copy_to(2048, &mut bytes), "beyond the end of the stretch");
+        assert_eq!((spans.copy_to(1024, &mut bytes), bytes[0], bytes[1535], reads.get()), (Ok(true), 2, 4, 1));
+        assert_eq!(spans.copy_to(2048, &mut bytes), Ok(false), "beyond the end of the place");
         assert!(Spans::read([group(0, 2), group(1024, 3)].into_iter(), &|_, _| Ok(false)).is_none());
         let broken = Spans::read([group(0, 2), group(1024, 3)].into_iter(), &|_, _| Err(DiskError::Full)).unwrap();
-        assert!(!broken.copy_to(0, &mut bytes));
+        assert_eq!(broken.copy_to(0, &mut bytes), Ok(false), "its groups may be readable");
+        let broken = Spans::from_reads([(Place::whole(0, 2048), Err(DiskError::Full))]);
+        assert_eq!(broken.copy_to(512, &mut bytes), Err(DiskError::Full));
     }
 }

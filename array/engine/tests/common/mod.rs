@@ -42,7 +42,7 @@ pub(crate) fn carry_out(core: &mut Core, disk: &MemoryDisk, answers: &mut Answer
 
 pub(crate) fn perform(disk: &MemoryDisk, io: &Io) -> Result<Bytes, DiskError> {
     match io {
-        Io::Read { offset, bytes } => {
+        Io::Read { offset, bytes, .. } => {
             let mut buffer = vec![0; *bytes];
             disk.read_at(*offset, &mut buffer).map(|()| Bytes::from(buffer))
         }

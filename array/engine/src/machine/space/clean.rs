@@ -7,7 +7,7 @@ use crate::machine::cleaner::{CleanerPhase, CleaningRecord, Relocation, Victim};
 use crate::machine::dirty::{ALL_SECTORS, DirtyBlocks, Origin};
 use crate::machine::dispatcher::{Dispatcher, IoPurpose};
 use crate::machine::group::block;
-use crate::machine::io::Io;
+use crate::machine::io::{Io, Urgency};
 use crate::machine::page_loader::{PageLoader, PageWaiter};
 use crate::machine::pool::{Kind, Phase, Segment};
 use crate::machine::state::ArrayState;
@@ -168,7 +168,8 @@ impl Space {
             }
         }
         let offset = cx.state.geometry.segment_start(victim);
-        let io = Io::Read { offset, bytes: sectors as usize * SECTOR_BYTES as usize };
+        let bytes = sectors as usize * SECTOR_BYTES as usize;
+        let io = Io::Read { offset, bytes, urgency: Urgency::Background };
         cx.dispatcher.start_io(io, IoPurpose::Victim { segment: victim });
         Ok(())
     }

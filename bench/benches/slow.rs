@@ -1,0 +1,255 @@
+//! Throughput on slow drives, and beside a contended block. Each phase takes `SLOW_SECONDS` (4).
+//! Arguments select phases by name: `reads`, `flush`, `log`, `hot`; none selects all.
+//!
+//! * `reads`: reads of the drive take 2 ms; 4 KiB reads that miss every cache.
+//! * `flush`: a flush of the drive takes 2 s; 64 KiB writes.
+//! * `log`: a durable write takes 10 ms; 1 MiB writes.
+//! * `hot`: 2048 writers of one block beside 32 writers of another volume.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark reads the clock and prints its results"
+)]
+
+use bytes::Bytes;
+use engine::{BlockService, Change, Core, Engine, Maintenance, Op, OpError, Options, Owner, Reply, Sink, Tag, call};
+use ondisk::ArrayGeometry;
+use platform::{Disk, DiskError, Durability};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+use testing::{MemoryDisk, Rng, noise};
+use types::{BlockRange, Lba, VolumeId};
+
+const MIB: u64 = 1 << 20;
+const CAPACITY: u64 = 2 << 30;
+const VOLUME_BYTES: u64 = 512 * MIB;
+const FIRST: VolumeId = VolumeId(1);
+const SECOND: VolumeId = VolumeId(2);
+
+/// A drive in memory whose operations take additional time, in milliseconds.
+struct SlowDisk {
+    disk: MemoryDisk,
+    read: AtomicU64,
+    flush: AtomicU64,
+    durable: AtomicU64,
+}
+
+fn delay(milliseconds: &AtomicU64) {
+    match milliseconds.load(Ordering::Relaxed) {
+        0 => {}
+        time => sleep(Duration::from_millis(time)),
+    }
+}
+
+impl Disk for SlowDisk {
+    fn size(&self) -> u64 {
+        self.disk.size()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        delay(&self.read);
+        self.disk.read_at(offset, buffer)
+    }
+    fn try_read_at(&self, _: u64, _: &mut [u8]) -> Result<bool, DiskError> {
+        Ok(false)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
+        if durability == Durability::Durable {
+            delay(&self.durable);
+        }
+        self.disk.write_at(offset, parts, durability)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        delay(&self.flush);
+        self.disk.flush()
+    }
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        self.disk.allocate(offset, bytes)
+    }
+}
+
+/// Passes the tags of completed requests to the thread of the load.
+struct Completions(Sender<Tag>);
+
+impl Sink for Completions {
+    fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
+        result.expect("every request succeeds");
+        // Requests may complete after the load has ended.
+        let _ = self.0.send(tag);
+    }
+}
+
+/// Requests per second and their latencies.
+struct Outcome {
+    per_second: f64,
+    latencies: Vec<Duration>,
+}
+
+impl Outcome {
+    fn print(&self, name: &str, bytes: u64) {
+        let at = |part: usize| self.latencies[(self.latencies.len() - 1) * part / 1000];
+        println!(
+            "{name:<42} {:>9.0}/s {:>8.1} MiB/s  p50 {:>8.1?}  p99 {:>8.1?}  worst {:>8.1?}",
+            self.per_second,
+            self.per_second * bytes as f64 / MIB as f64,
+            at(500),
+            at(990),
+            at(1000)
+        );
+    }
+}
+
+/// Keeps `depth` requests in progress until `is_over`. Waits for all replies.
+fn run(engine: &Engine, depth: u64, is_over: &AtomicBool, mut next: impl FnMut() -> Op) -> Outcome {
+    let (sender, receiver): (Sender<Tag>, Receiver<Tag>) = channel();
+    let sink: Arc<dyn Sink> = Arc::new(Completions(sender));
+    let begin = Instant::now();
+    let mut starts = vec![begin; depth as usize];
+    (0..depth).for_each(|tag| engine.submit(next(), tag, &sink));
+    engine.kick();
+    let (mut latencies, mut in_progress) = (Vec::new(), depth);
+    let mut ended = begin;
+    while in_progress > 0 {
+        let first = receiver.recv().expect("a reply");
+        for tag in std::iter::once(first).chain(receiver.try_iter().collect::<Vec<_>>()) {
+            let now = Instant::now();
+            if is_over.load(Ordering::Relaxed) {
+                in_progress -= 1;
+                // Time without a reply counts, but not the replies after the end.
+                if latencies.is_empty() || ended == begin {
+                    ended = now;
+                }
+                latencies.push(now - starts[tag as usize]);
+                continue;
+            }
+            latencies.push(now - starts[tag as usize]);
+            starts[tag as usize] = now;
+            engine.submit(next(), tag, &sink);
+        }
+        engine.kick();
+    }
+    let per_second = (latencies.len() as u64 - depth) as f64 / (ended - begin).as_secs_f64();
+    latencies.sort_unstable();
+    Outcome { per_second, latencies }
+}
+
+/// As [`run`], for a time.
+fn run_for(engine: &Engine, depth: u64, seconds: u64, next: impl FnMut() -> Op + Send) -> Outcome {
+    let is_over = AtomicBool::new(false);
+    scope(|scope| {
+        let load = scope.spawn(|| run(engine, depth, &is_over, next));
+        sleep(Duration::from_secs(seconds));
+        is_over.store(true, Ordering::Relaxed);
+        load.join().expect("the load")
+    })
+}
+
+fn open() -> (Arc<SlowDisk>, Engine) {
+    let geometry = ArrayGeometry::for_capacity(CAPACITY).expect("a geometry");
+    let disk = MemoryDisk::filled(CAPACITY, 1);
+    let times = || AtomicU64::new(0);
+    let disk = Arc::new(SlowDisk { disk, read: times(), flush: times(), durable: times() });
+    Core::create(&*disk, &geometry, [7; 16]).expect("an array");
+    // Little memory for unpacked groups, so that reads miss.
+    let options = Options::for_memory(&geometry, 128 * MIB, None);
+    let (core, _) = Core::recover(&*disk, Some(options)).expect("a core");
+    let engine = Engine::start(core, disk.clone());
+    for volume in [FIRST, SECOND] {
+        call(&engine, Op::Change(vec![Change::CreateVolume { volume, blocks: VOLUME_BYTES / 512 }])).expect("a volume");
+    }
+    (disk, engine)
+}
+
+/// Incompressible bytes without copying them: slices of a pool, from any byte on.
+fn data(pool: &Bytes, rng: &mut Rng, bytes: u64) -> Bytes {
+    let from = rng.below(pool.len() as u64 - bytes) as usize;
+    pool.slice(from..from + bytes as usize)
+}
+
+fn random_write(volume: VolumeId, pool: &Bytes, rng: &mut Rng, bytes: u64) -> Op {
+    let lba = Lba(rng.below(VOLUME_BYTES / bytes) * (bytes / 512));
+    Op::Write { volume, lba, data: data(pool, rng, bytes), fua: false }
+}
+
+fn reads(seconds: u64, pool: &Bytes) {
+    let (disk, engine) = open();
+    let mut rng = Rng::new(1);
+    for mib in 0..VOLUME_BYTES / MIB {
+        let write = Op::Write { volume: FIRST, lba: Lba(mib * 2048), data: data(pool, &mut rng, MIB), fua: false };
+        call(&engine, write).expect("a write");
+    }
+    // After a checkpoint all data is on the drive.
+    engine.account_space(&|family| Owner { family, is_snapshot: false }, None).expect("a count");
+    disk.read.store(2, Ordering::Relaxed);
+    for depth in [1, 8, 32, 128] {
+        let next = || {
+            let range = BlockRange::new(Lba(rng.below(VOLUME_BYTES / 4096) * 8), 8).expect("a range");
+            Op::Read { volume: FIRST, range }
+        };
+        run_for(&engine, depth, seconds, next).print(&format!("2 ms reads, 4 KiB, depth {depth}"), 4096);
+    }
+    disk.read.store(0, Ordering::Relaxed);
+    engine.close().expect("the engine closes");
+}
+
+fn flush(seconds: u64, pool: &Bytes) {
+    for time in [0, 2000] {
+        let (disk, engine) = open();
+        disk.flush.store(time, Ordering::Relaxed);
+        let mut rng = Rng::new(2);
+        let outcome = run_for(&engine, 8, 4 * seconds, || random_write(FIRST, pool, &mut rng, 64 << 10));
+        outcome.print(&format!("flush {time} ms, 64 KiB writes, depth 8"), 64 << 10);
+        disk.flush.store(0, Ordering::Relaxed);
+        engine.close().expect("the engine closes");
+    }
+}
+
+fn log(seconds: u64, pool: &Bytes) {
+    for time in [0, 10] {
+        let (disk, engine) = open();
+        disk.durable.store(time, Ordering::Relaxed);
+        for depth in [1, 16] {
+            let mut rng = Rng::new(3);
+            let outcome = run_for(&engine, depth, seconds, || random_write(FIRST, pool, &mut rng, MIB));
+            outcome.print(&format!("durable write {time} ms, 1 MiB, depth {depth}"), MIB);
+        }
+        disk.durable.store(0, Ordering::Relaxed);
+        engine.close().expect("the engine closes");
+    }
+}
+
+fn hot(seconds: u64, pool: &Bytes) {
+    let (_disk, engine) = open();
+    let mut rng = Rng::new(4);
+    run_for(&engine, 32, seconds, || random_write(SECOND, pool, &mut rng, 4096)).print("4 KiB writes, alone", 4096);
+    let is_over = AtomicBool::new(false);
+    let (other, hot) = scope(|scope| {
+        let hot = scope.spawn(|| {
+            let mut rng = Rng::new(5);
+            let next = || Op::Write { volume: FIRST, lba: Lba(0), data: data(pool, &mut rng, 4096), fua: false };
+            run(&engine, 2048, &is_over, next)
+        });
+        let other = run_for(&engine, 32, seconds, || random_write(SECOND, pool, &mut rng, 4096));
+        is_over.store(true, Ordering::Relaxed);
+        (other, hot.join().expect("the load"))
+    });
+    other.print("4 KiB writes, beside 2048 of one block", 4096);
+    hot.print("the 2048 writers of one block", 4096);
+    engine.close().expect("the engine closes");
+}
+
+fn main() {
+    let seconds = std::env::var("SLOW_SECONDS").ok().and_then(|value| value.parse().ok()).unwrap_or(4);
+    let pool = Bytes::from(noise(1, 64 << 20));
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    type Phase = fn(u64, &Bytes);
+    let phases: [(&str, Phase); 4] = [("reads", reads), ("flush", flush), ("log", log), ("hot", hot)];
+    for (name, phase) in phases {
+        if chosen.is_empty() || chosen.iter().any(|wanted| wanted == name) {
+            phase(seconds, &pool);
+        }
+    }
+}
