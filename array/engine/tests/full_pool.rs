@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{MemoryDisk, create, data, run, settle};
-use engine::{Change, Core, Op, OpError, Reply};
+use common::{MemoryDisk, create, data, perform, run, settle};
+use engine::{Action, Change, Core, Io, Op, OpError, Reply};
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, VolumeId};
 
@@ -88,4 +88,39 @@ fn zeros_that_need_pages_on_a_full_pool_are_answered() {
     }
     assert!(refused > 0, "pages must take space too");
     survives(&disk, core, &[(8, written)]);
+}
+
+/// Runs the core and leaves allocations in flight. Returns the reply to operation 1.
+fn run_without_allocation(core: &mut Core, disk: &MemoryDisk) -> Option<Result<Reply, OpError>> {
+    for _ in 0..1000 {
+        core.kick();
+        core.tick();
+        let mut actions = Vec::new();
+        core.poll(&mut actions);
+        for action in actions {
+            match action {
+                Action::Complete { tag: 1, result } => return Some(result),
+                Action::Complete { .. } | Action::Read(_) | Action::Io { io: Io::Allocate { .. }, .. } => {}
+                Action::Fetch { id, plan } => core.fetched(id, plan.execute(disk)),
+                Action::Work { id, work } => core.worked(id, work.perform(disk)),
+                Action::Io { id, io } => core.io_done(id, perform(disk, &io)),
+            }
+        }
+    }
+    None
+}
+
+/// The file system has refused each segment. Retries have no end, so requests do not wait for them.
+#[test]
+fn retried_allocation_keeps_no_write_waiting() {
+    let (disk, mut core) = volume_of(1 << 20);
+    disk.set_full(true);
+    let filled = fill(&mut core, &disk);
+    for _ in 0..2 * GEOMETRY.segments() {
+        core.slow_tick();
+        settle(&mut core, &disk);
+    }
+    core.slow_tick();
+    core.submit(Op::Write { volume: BIG, lba: Lba(filled), data: data(9, 64), fua: false }, 1);
+    assert_eq!(run_without_allocation(&mut core, &disk), Some(Err(OpError::NoSpace)));
 }

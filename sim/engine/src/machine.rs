@@ -269,12 +269,10 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
     }
 
     /// Runs all steps in order until `is_done` returns true for the replies so far, or the drive
-    /// stops. The clock stops after half of the idle steps. Otherwise the retries of the slow timer
-    /// can evict a page before the operation that waits for it runs.
+    /// stops.
     pub fn settle(&mut self, answers: &mut Answers, is_done: impl Fn(&Answers) -> bool) -> Result<(), SimViolation> {
         let mut idle = 0;
         loop {
-            let passes_time = idle <= MAX_IDLE_STEPS / 2;
             self.poll(answers);
             if self.disk.is_crashed() || (is_done(answers) && self.in_flight.is_empty()) {
                 return Ok(());
@@ -285,9 +283,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                     let state = self.subject.describe();
                     return Err(SimViolation(format!("operations unanswered although nothing is in flight: {state}")));
                 }
-                if passes_time {
-                    self.pass_time();
-                }
+                self.pass_time();
                 self.subject.flush_log();
                 self.poll(answers);
                 if self.in_flight.is_empty() && idle > 1 {
@@ -296,9 +292,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
             } else {
                 self.await_hung();
                 self.advance(None, answers);
-                if passes_time {
-                    self.pass_time();
-                }
+                self.pass_time();
             }
         }
     }

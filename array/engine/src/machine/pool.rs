@@ -67,8 +67,8 @@ pub(crate) struct Pool {
     grown: Vec<u32>,
     /// The file system refused the last allocation; no more are tried for now.
     is_exhausted: bool,
-    /// The file system refused the last allocation. Stays set when allocations are tried again.
-    was_refused: bool,
+    /// Allocations in a row that the file system refused. Is kept when allocations are tried again.
+    refused: usize,
     /// Allocations in a row that failed for another reason than a full file system.
     failed_allocations: u32,
     /// The last allocation failed in that way; no more are tried for now.
@@ -110,7 +110,7 @@ impl Pool {
             allocating: 0,
             grown: Vec::new(),
             is_exhausted: false,
-            was_refused: false,
+            refused: 0,
             failed_allocations: 0,
             failure: None,
             dying: Vec::new(),
@@ -135,7 +135,7 @@ impl Pool {
         if !self.grown.is_empty() {
             self.unallocated.extend(self.grown.drain(..));
             // The file system may have more space now.
-            self.is_exhausted = false;
+            (self.is_exhausted, self.refused) = (false, self.refused.min(1));
         }
     }
 
@@ -333,15 +333,17 @@ impl Pool {
     pub(crate) fn allocated(&mut self, segment: u32, result: Result<(), DiskError>) -> Result<(), DiskError> {
         self.allocating -= 1;
         let Err(error) = result else {
-            (self.was_refused, self.failed_allocations) = (false, 0);
+            (self.refused, self.failed_allocations) = (0, 0);
             self.ready.push_back(segment);
             return Ok(());
         };
-        self.unallocated.push_front(segment);
         if error == DiskError::Full {
-            (self.was_refused, self.is_exhausted, self.failed_allocations) = (true, true, 0);
-        } else if self.failure.replace(error.clone()).is_none() {
-            self.failed_allocations += 1;
+            // Another segment may still have its space from before a restart: it is tried next.
+            self.unallocated.push_back(segment);
+            (self.refused, self.is_exhausted, self.failed_allocations) = (self.refused + 1, true, 0);
+        } else {
+            self.unallocated.push_front(segment);
+            self.failed_allocations += u32::from(self.failure.replace(error.clone()).is_none());
         }
         if self.failed_allocations < MAX_FAILED_ALLOCATIONS { Ok(()) } else { Err(error) }
     }
@@ -351,9 +353,15 @@ impl Pool {
         self.allocating > 0 || (!self.unallocated.is_empty() && !self.is_exhausted)
     }
 
+    /// True if [`Pool::may_grow`], unless each segment was refused since the last success. Retries
+    /// have no end, so a request must not wait for them alone.
+    pub(crate) fn is_growth_expected(&self) -> bool {
+        self.may_grow() && self.refused < self.unallocated.len() + self.allocating as usize
+    }
+
     /// True if fewer than `target` are ready and the file system has no space for more.
     pub(crate) fn is_exhausted_below(&self, target: u64) -> bool {
-        self.was_refused && self.ready() < target
+        self.refused > 0 && self.ready() < target
     }
 
     /// Returns why the last allocation failed, unless the file system was full or allocations may
@@ -403,3 +411,6 @@ impl Pool {
         best.filter(|_| live <= freeable).map(|(index, _)| index)
     }
 }
+
+#[cfg(test)]
+mod tests;

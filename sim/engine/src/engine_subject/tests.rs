@@ -23,8 +23,9 @@ fn engine_survives_random_crashes() {
 }
 
 /// Seeds that have found bugs. 216815: after a crash the free space was no more than a checkpoint
-/// and a segment, and an UNMAP was refused.
-const FINDERS: &[u64] = &[216_815];
+/// and a segment, and an UNMAP was refused. 501835: retried allocations kept a write waiting
+/// on a full file system.
+const FINDERS: &[u64] = &[216_815, 501_835];
 
 #[test]
 fn seeds_of_fixed_bugs_pass() {

@@ -81,7 +81,7 @@ impl Space {
             self.backpressure.log = true;
             return Admission::Later;
         }
-        let is_freed_by_work = self.pool.may_grow()
+        let is_freed_by_work = self.pool.is_growth_expected()
             || dirty.unplaced() > 0
             || is_dropping
             || self.pool.dead() > 0
