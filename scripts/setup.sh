@@ -2,7 +2,8 @@
 # scripts/setup.sh PURPOSE...   prepares this machine: build, demo, test, bench, reduction, lint.
 #
 # It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
-# milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff from PyPI.
+# milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff and
+# py-pure-client from PyPI.
 # SETUP_DRY_RUN=1 prints what is missing and exits with 1 if anything is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,6 +35,7 @@ need_test() {
     need ip iproute2
     need dpkg-deb dpkg
     need mke2fs e2fsprogs
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 # ruff comes from PyPI, in its own environment below target/, because distributions have old versions or none.
 need_lint() {
@@ -98,8 +100,21 @@ install_ruff() {
     say "installing ruff $ruff_version"
     rm -rf "$ruff_environment"
     python3 -m venv "$ruff_environment" &&
-        "$ruff_environment/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt ||
+        "$ruff_environment/bin/pip" install --quiet --disable-pip-version-check "ruff==$ruff_version" ||
         fail "ruff $ruff_version could not be installed in $ruff_environment" "try: pip install ruff==$ruff_version"
+}
+
+# Clients of management software, in an environment of their own below target/. Without them, the suite that
+# uses them is skipped.
+clients_version=$(sed -n 's/^py-pure-client==//p' tests/requirements.txt)
+clients_environment=${CARGO_TARGET_DIR:-target}/clients
+clients_are_ready() { compgen -G "$clients_environment/lib/python3*/site-packages/py_pure_client-$clients_version.dist-info" >/dev/null; }
+install_clients() {
+    say "installing py-pure-client $clients_version"
+    rm -rf "$clients_environment"
+    python3 -m venv "$clients_environment" &&
+        "$clients_environment/bin/pip" install --quiet --disable-pip-version-check "py-pure-client==$clients_version" ||
+        say "py-pure-client $clients_version could not be installed; the suite 'management' will be skipped"
 }
 
 # A build without enough space fails after minutes; this says so before it begins.
@@ -135,3 +150,4 @@ fi
 [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
 rust_is_ready || install_rust
 case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac
+case " $* " in *" test "*) clients_are_ready || install_clients ;; esac

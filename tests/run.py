@@ -17,6 +17,7 @@
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
   hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
+  management    py-pure-client: flows, and every call that reads
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
@@ -51,6 +52,7 @@ from ibid_tests.outside import (
     hosts,
     lab as laboratory,
     linux,
+    management,
     offload,
     qemu,
     reduction,
@@ -73,6 +75,7 @@ SUITES = {
     "esx": esx.run,
     "datastore": datastore.run,
     "hosts": hosts.run,
+    "management": management.run,
     "linux": linux.run,
 }
 STYLE = {"pass": "green", "skip": "yellow"}

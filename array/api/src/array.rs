@@ -1,6 +1,5 @@
-//! The array, its hardware and its administrators.
+//! The array and its space.
 
-use crate::Reference;
 use serde::{Deserialize, Serialize};
 
 /// Supported API versions, ascending.
@@ -17,14 +16,41 @@ pub struct Array {
     pub id: String,
     /// Name.
     pub name: String,
+    /// Time of the answer, in milliseconds since 1970.
+    #[serde(default)]
+    pub as_of: u64,
+    /// Always empty: there is no login prompt.
+    #[serde(default)]
+    pub banner: String,
     /// Capacity in bytes.
     pub capacity: u64,
+    /// Always false: there is no console.
+    #[serde(default)]
+    pub console_lock_enabled: bool,
+    /// Encryption of stored data.
+    #[serde(default)]
+    pub encryption: Encryption,
     /// How long destroyed objects can be recovered.
     pub eradication_config: EradicationConfig,
+    /// Milliseconds without a call after which a session ends.
+    #[serde(default)]
+    pub idle_timeout: u64,
+    /// Always empty: the operating system keeps the clock.
+    #[serde(default)]
+    pub ntp_servers: Vec<String>,
+    /// Always null.
+    #[serde(default)]
+    pub ntp_symmetric_key: Option<String>,
     /// `Ibid`.
     pub os: String,
     /// 1.0: no data is being rebuilt.
     pub parity: u64,
+    /// Version of the program. (Ibid extension.)
+    #[serde(default)]
+    pub program_version: String,
+    /// Milliseconds that hosts should wait for a command.
+    #[serde(default)]
+    pub scsi_timeout: u64,
     /// Space usage.
     pub space: Space,
     /// `ok`, `degraded` (a critical alert is open) or `stopped` (after a drive error; reads only).
@@ -39,7 +65,10 @@ pub struct Array {
     /// Bytes written to the drive. (Ibid extension.)
     #[serde(default)]
     pub drive_writes: DriveWrites,
-    /// Version of the program.
+    /// `UTC`: the time zone of the log.
+    #[serde(default)]
+    pub time_zone: String,
+    /// Version of the dialect, see [`crate::DIALECT_VERSION`].
     pub version: String,
 }
 
@@ -79,6 +108,24 @@ impl DriveWrites {
     pub fn amplification(&self, bytes: u64) -> Option<f64> {
         (self.host > 0).then(|| bytes as f64 / self.host as f64)
     }
+}
+
+/// Encryption of stored data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Encryption {
+    /// The data of volumes.
+    pub data_at_rest: DataAtRest,
+    /// Empty: there is no encryption module.
+    pub module_version: String,
+}
+
+/// Encryption of the data of volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataAtRest {
+    /// Empty: data is stored as it is.
+    pub algorithm: String,
+    /// Always false.
+    pub enabled: bool,
 }
 
 /// Schedule of scrubs.
@@ -124,10 +171,17 @@ pub struct ArrayPatch {
     pub threshold_percent: Option<u8>,
 }
 
-/// A change of the eradication delay.
+/// A change of the eradication delay. The array has one delay, so the fields that are given must
+/// agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EradicationPatch {
+    /// Another name of the delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled_delay: Option<u64>,
+    /// Another name of the delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled_delay: Option<u64>,
     /// Delay in milliseconds, from one second to 30 days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eradication_delay: Option<u64>,
@@ -166,6 +220,17 @@ pub struct ArraySpace {
     pub time: u64,
 }
 
+/// Space usage of an object without an id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedSpace {
+    /// Name.
+    pub name: String,
+    /// Space usage.
+    pub space: Space,
+    /// Time of the answer, in milliseconds since 1970.
+    pub time: u64,
+}
+
 /// Space usage of an object, in bytes. Figures that are not measured are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
@@ -174,117 +239,48 @@ pub struct Space {
     pub as_of: Option<u64>,
     /// Bytes written by hosts per byte stored (`unique` and `shared`); 1 if not measured.
     pub data_reduction: f64,
+    /// Always null: only containers have a footprint.
+    #[serde(default)]
+    pub footprint: Option<u64>,
     /// Space used by replication.
     pub replication: u64,
+    /// Always null, as in the dialect.
+    #[serde(default)]
+    pub replication_effective: Option<u64>,
     /// Data shared by several volumes. For a volume, its portion of the shared data.
     pub shared: Option<u64>,
+    /// Always null, as in the dialect.
+    #[serde(default)]
+    pub shared_effective: Option<u64>,
     /// Data referenced only by snapshots.
     pub snapshots: u64,
+    /// Always null, as in the dialect.
+    #[serde(default)]
+    pub snapshots_effective: Option<u64>,
     /// Metadata of the array; null for other objects.
     pub system: Option<u64>,
     /// Fraction of the provisioned bytes that is not written, 0 to 1.
     pub thin_provisioning: f64,
+    /// Always null, as in the dialect.
+    #[serde(default)]
+    pub total_effective: Option<u64>,
     /// All stored bytes.
     pub total_physical: Option<u64>,
     /// Size that hosts see.
     pub total_provisioned: u64,
     /// Provisioned bytes per byte stored (`unique` and `shared`); 1 if not measured.
     pub total_reduction: f64,
+    /// The same as `total_physical`.
+    #[serde(default)]
+    pub total_used: Option<u64>,
     /// Data referenced only by this object.
     pub unique: Option<u64>,
+    /// Always null, as in the dialect.
+    #[serde(default)]
+    pub unique_effective: Option<u64>,
+    /// The same as `total_provisioned`.
+    #[serde(default)]
+    pub used_provisioned: Option<u64>,
     /// Bytes that hosts wrote and did not unmap.
     pub r#virtual: Option<u64>,
-}
-
-/// A controller. The array has one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Controller {
-    /// `CT0`.
-    pub name: String,
-    /// `primary`.
-    pub mode: String,
-    /// Model of the array.
-    pub model: String,
-    /// `ready`.
-    pub status: String,
-    /// `array_controller`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Version of the program.
-    pub version: String,
-}
-
-/// A hardware component. The array has one, the controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hardware {
-    /// `CT0`.
-    pub name: String,
-    /// Model of the array.
-    pub model: String,
-    /// Unique id of the array.
-    pub serial: String,
-    /// `ok`.
-    pub status: String,
-    /// `controller`.
-    #[serde(rename = "type")]
-    pub kind: String,
-}
-
-/// A port through which hosts reach the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
-    /// Name such as `CT0.ETH0`.
-    pub name: String,
-    /// iSCSI name of the array's target.
-    pub iqn: Option<String>,
-    /// NVMe name; always null.
-    pub nqn: Option<String>,
-    /// iSCSI portal: address and TCP port.
-    pub portal: Option<String>,
-    /// Fibre Channel name; always null.
-    pub wwn: Option<String>,
-}
-
-/// A network interface. The array lists one per portal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NetworkInterface {
-    /// Name such as `ct0.eth0`.
-    pub name: String,
-    /// Always true.
-    pub enabled: bool,
-    /// Address.
-    pub eth: Eth,
-    /// `eth`.
-    pub interface_type: String,
-    /// Services on the interface: `iscsi`.
-    pub services: Vec<String>,
-    /// Speed in bits per second; 0 if unknown.
-    pub speed: u64,
-}
-
-/// The address of a network interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Eth {
-    /// IP address.
-    pub address: String,
-    /// `physical`.
-    pub subtype: String,
-}
-
-/// A new API token of an administrator. Only the answer that creates it shows the token.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AdminApiToken {
-    /// The administrator.
-    pub admin: Reference,
-    /// The token.
-    pub api_token: ApiToken,
-}
-
-/// An API token.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApiToken {
-    /// Time of creation, in milliseconds since 1970.
-    pub created_at: u64,
-    /// The token, or `****`.
-    pub token: String,
 }

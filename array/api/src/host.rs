@@ -31,6 +31,9 @@ pub struct Host {
     pub preferred_arrays: Vec<Reference>,
     /// Space usage of its volumes.
     pub space: Space,
+    /// `any`: the host may use any network.
+    #[serde(default)]
+    pub vlan: String,
     /// Fibre Channel initiator names; always empty.
     pub wwns: Vec<String>,
 }

@@ -6,29 +6,36 @@
 //! ignored.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod alert;
 mod array;
 mod connection;
 mod envelope;
 mod error;
+mod hardware;
 mod host;
 mod snapshot;
 mod volume;
 
+pub use admin::{Admin, AdminApiToken, AdminSettings, ApiToken, ContainerDefaultProtection, Subscription, Support};
 pub use alert::{Alert, Scrub, ScrubPost};
 pub use array::{
-    AdminApiToken, ApiToken, ApiVersions, Array, ArrayPatch, ArraySpace, Controller, DriveWrites, EradicationConfig,
-    EradicationPatch, Eth, Hardware, NetworkInterface, Port, ScrubConfig, ScrubConfigPatch, Space,
+    ApiVersions, Array, ArrayPatch, ArraySpace, DataAtRest, DriveWrites, Encryption, EradicationConfig,
+    EradicationPatch, NamedSpace, ScrubConfig, ScrubConfigPatch, Space,
 };
 pub use connection::{Connection, ConnectionPost};
 pub use envelope::{Items, Reference};
 pub use error::{ApiError, ErrorBody, ErrorCode, GatewayError};
+pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port};
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
-pub use volume::{Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
+pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
 
 /// The newest supported API version.
 pub const VERSION: &str = "2.26";
+/// The version that the array reports to clients of the dialect. They refuse arrays below 6.1.0,
+/// and 6.4.10 is the version that introduced REST 2.26.
+pub const DIALECT_VERSION: &str = "6.4.10";
 /// The highest minor version of major version 2.
 pub const MINOR_VERSION: u32 = 26;
 /// Request header of `login` with the API token.

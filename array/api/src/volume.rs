@@ -16,12 +16,27 @@ pub struct Volume {
     pub created: u64,
     /// True if it is destroyed and waits for eradication.
     pub destroyed: bool,
+    /// `none`: hosts do not encrypt for the array.
+    #[serde(default)]
+    pub host_encryption_key_status: String,
     /// Pod; always null.
     pub pod: Reference,
+    /// Always 0: all volumes are served equally.
+    #[serde(default)]
+    pub priority: i64,
+    /// Always `+` 0.
+    #[serde(default)]
+    pub priority_adjustment: PriorityAdjustment,
+    /// `promoted`: hosts can write.
+    #[serde(default)]
+    pub promotion_status: String,
     /// Size in bytes.
     pub provisioned: u64,
     /// QoS limits.
     pub qos: Qos,
+    /// `promoted`.
+    #[serde(default)]
+    pub requested_promotion_state: String,
     /// Serial number: 24 hexadecimal digits, never reused.
     pub serial: String,
     /// Source of the copy, if it is one.
@@ -36,6 +51,15 @@ pub struct Volume {
     pub time_remaining: Option<u64>,
     /// Volume group; always null.
     pub volume_group: Reference,
+}
+
+/// Change of a volume's priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriorityAdjustment {
+    /// `+`.
+    pub priority_adjustment_operator: String,
+    /// Always 0.
+    pub priority_adjustment_value: i64,
 }
 
 /// QoS limits of a volume; null if there is no limit. In a request, the highest value (512 GiB per

@@ -26,6 +26,8 @@ pub struct App {
     pub(crate) portals: Vec<SocketAddr>,
     /// The version of the program.
     pub(crate) version: &'static str,
+    /// Start of the program, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
     /// Grows the array.
     pub(crate) growth: Growth,
     pub(crate) space: SpaceAccounting,
@@ -55,6 +57,7 @@ impl App {
             engine,
             portals,
             version,
+            started_ms: platform::clock::unix_millis(),
             growth,
             space,
             alerts,

@@ -1,18 +1,18 @@
-//! The array and its parts: `/arrays`, `/controllers`, `/hardware`, `/ports`,
-//! `/network-interfaces`.
+//! `/arrays`.
 
 use crate::call::{Answer, Call};
 use crate::error::RestError;
-use crate::listing::{LIST_PARAMETERS, page, select};
+use crate::listing::{LIST_PARAMETERS, page};
+use crate::session::IDLE;
 use api::{
-    Array, ArrayPatch, ArraySpace, Controller, DriveWrites, EradicationConfig, ErrorCode, Eth, Hardware,
-    NetworkInterface, Port, ScrubConfig,
+    Array, ArrayPatch, ArraySpace, DIALECT_VERSION, DriveWrites, Encryption, EradicationConfig, EradicationPatch,
+    ErrorCode, ScrubConfig,
 };
 use catalog::ArrayEdit;
 use types::format_capacity;
 
-/// Model of the array and its hardware.
-const MODEL: &str = "Ibid";
+/// Milliseconds that hosts should wait for a command.
+const SCSI_TIMEOUT_MS: u64 = 60_000;
 
 fn show(call: &Call) -> Array {
     let state = call.app.catalog.state();
@@ -22,15 +22,24 @@ fn show(call: &Call) -> Array {
     Array {
         id: array.id.clone(),
         name: array.name.clone(),
+        as_of: platform::clock::unix_millis(),
+        banner: String::new(),
         capacity,
+        console_lock_enabled: false,
+        encryption: Encryption::default(),
         eradication_config: EradicationConfig {
             disabled_delay: delay,
             enabled_delay: delay,
             eradication_delay: delay,
             manual_eradication: "all-enabled".to_owned(),
         },
+        idle_timeout: IDLE.as_millis() as u64,
+        ntp_servers: Vec::new(),
+        ntp_symmetric_key: None,
         os: "Ibid".to_owned(),
         parity: 1,
+        program_version: call.app.version.to_owned(),
+        scsi_timeout: SCSI_TIMEOUT_MS,
         space,
         status: call.app.alerts.status().to_owned(),
         scrub_config: ScrubConfig {
@@ -39,7 +48,8 @@ fn show(call: &Call) -> Array {
         },
         threshold_percent: array.settings.threshold_percent,
         drive_writes: drive_writes(call),
-        version: call.app.version.to_owned(),
+        time_zone: "UTC".to_owned(),
+        version: DIALECT_VERSION.to_owned(),
     }
 }
 
@@ -63,7 +73,9 @@ fn drive_writes(call: &Call) -> DriveWrites {
 
 /// Answers `GET /arrays`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names", "ids"]])?;
+    call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "space"]])?;
+    // Checked but ignored: the answer always includes the space.
+    call.query.flag("space")?;
     check_names(call, &call.app.catalog.array().name)?;
     call.app.space.count_if_quick();
     page(vec![show(call)], &call.query, &["name"])
@@ -77,7 +89,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     let scrub = patch.scrub_config.clone().unwrap_or_default();
     let edit = ArrayEdit {
         name: patch.name.clone(),
-        eradication_delay_ms: patch.eradication_config.as_ref().and_then(|config| config.eradication_delay),
+        eradication_delay_ms: patch.eradication_config.as_ref().map(one_delay).transpose()?.flatten(),
         threshold_percent: patch.threshold_percent.map(|percent| Some(percent).filter(|percent| *percent != 0)),
         scrub_interval_ms: scrub.interval.map(|interval| Some(interval).filter(|interval| *interval != 0)),
         scrub_bytes_per_second: scrub.bytes_per_second,
@@ -96,6 +108,18 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     Answer::all(vec![show(call)])
 }
 
+/// Returns the delay of a change. The array has one delay, so its names must agree.
+fn one_delay(config: &EradicationPatch) -> Result<Option<u64>, RestError> {
+    let given = [config.eradication_delay, config.disabled_delay, config.enabled_delay];
+    let mut delays = given.into_iter().flatten();
+    let first = delays.next();
+    if delays.any(|delay| Some(delay) != first) {
+        let message = "The array has one eradication delay; the delays that are given must be equal.";
+        return Err(RestError::bad(ErrorCode::Unsupported, message));
+    }
+    Ok(first)
+}
+
 fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
     let present = call.app.engine.space().capacity;
     if capacity <= present {
@@ -107,12 +131,7 @@ fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
         .map_err(|reason| RestError::bad(ErrorCode::CannotGrow, format!("The array cannot grow: {reason}.")))
 }
 
-/// Returns true if the engine has stopped after an error of the drive.
-fn is_stopped(call: &Call) -> bool {
-    call.app.engine.stopped().is_some()
-}
-
-fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
+pub(crate) fn check_names(call: &Call, name: &str) -> Result<(), RestError> {
     let names = call.query.list("names").unwrap_or_default();
     match names.iter().find(|asked| !asked.eq_ignore_ascii_case(name)) {
         Some(other) => Err(RestError::about(ErrorCode::ArrayNotFound, other, "Array does not exist.")),
@@ -136,71 +155,4 @@ pub(crate) fn space_of_array(call: &Call) -> Result<Answer, RestError> {
     let time = platform::clock::unix_millis();
     let drive_writes = drive_writes(call);
     page(vec![ArraySpace { id, name, capacity, parity: 1, space, drive_writes, time }], &call.query, &["name"])
-}
-
-/// Answers `GET /controllers`.
-pub(crate) fn controllers(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
-    let controller = Controller {
-        name: "CT0".to_owned(),
-        mode: "primary".to_owned(),
-        model: MODEL.to_owned(),
-        status: if is_stopped(call) { "not ready" } else { "ready" }.to_owned(),
-        kind: "array_controller".to_owned(),
-        version: call.app.version.to_owned(),
-    };
-    parts(call, vec![controller], |controller| &controller.name)
-}
-
-/// Answers `GET /hardware`.
-pub(crate) fn hardware(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
-    let controller = Hardware {
-        name: "CT0".to_owned(),
-        model: MODEL.to_owned(),
-        serial: call.app.catalog.array().id.clone(),
-        status: if is_stopped(call) { "critical" } else { "ok" }.to_owned(),
-        kind: "controller".to_owned(),
-    };
-    parts(call, vec![controller], |part| &part.name)
-}
-
-/// Answers `GET /ports`: one port per portal.
-pub(crate) fn ports(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
-    let iqn = call.app.catalog.target_iqn();
-    let port = |(index, portal): (usize, &std::net::SocketAddr)| Port {
-        name: format!("CT0.ETH{index}"),
-        iqn: Some(iqn.clone()),
-        nqn: None,
-        portal: Some(portal.to_string()),
-        wwn: None,
-    };
-    parts(call, call.app.portals.iter().enumerate().map(port).collect(), |port| &port.name)
-}
-
-/// Answers `GET /network-interfaces`: one interface per portal.
-pub(crate) fn network_interfaces(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
-    let interface = |(index, portal): (usize, &std::net::SocketAddr)| NetworkInterface {
-        name: format!("ct0.eth{index}"),
-        enabled: true,
-        eth: Eth { address: portal.ip().to_string(), subtype: "physical".to_owned() },
-        interface_type: "eth".to_owned(),
-        services: vec!["iscsi".to_owned()],
-        speed: 0,
-    };
-    parts(call, call.app.portals.iter().enumerate().map(interface).collect(), |interface| &interface.name)
-}
-
-fn parts<T: Clone + serde::Serialize>(
-    call: &Call,
-    all: Vec<T>,
-    name: impl Fn(&T) -> &str,
-) -> Result<Answer, RestError> {
-    let find = |asked: &str| {
-        let found = all.iter().find(|part| name(part).eq_ignore_ascii_case(asked));
-        found.cloned().ok_or_else(|| RestError::about(ErrorCode::PartNotFound, asked, "It does not exist."))
-    };
-    page(select(&call.query, "names", all.iter().cloned(), find)?, &call.query, &["name"])
 }

@@ -43,6 +43,7 @@ impl Call {
             slot.authenticate();
         }
         let query = Query::parse(request.uri())?;
+        check_context(&query, &app.catalog.array().name)?;
         let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| RestError::TooSlow)?;
         Ok(Self { app, query, body: body.map_err(|_| RestError::TooLarge)?, admin })
@@ -68,6 +69,15 @@ impl Call {
             Ok(Err(error)) => error.into_response(),
             Err(_) => RestError::Internal("The request handler failed.".to_owned()).into_response(),
         }
+    }
+}
+
+/// Refuses calls for other arrays of a fleet, which must not change this one.
+fn check_context(query: &Query, array: &str) -> Result<(), RestError> {
+    let names = query.list("context_names").unwrap_or_default();
+    match names.iter().find(|name| !name.eq_ignore_ascii_case(array)) {
+        Some(other) => Err(RestError::about(ErrorCode::ArrayNotFound, other, "Array does not exist.")),
+        None => Ok(()),
     }
 }
 

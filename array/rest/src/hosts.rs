@@ -4,8 +4,9 @@ use crate::app::App;
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use api::{ErrorCode, HostPatch, HostPost, MASKED_SECRET, PortConnectivity, Reference};
+use api::{ErrorCode, HostPatch, HostPost, MASKED_SECRET, NamedSpace, PortConnectivity, Reference};
 use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
+use std::sync::Arc;
 
 /// The personalities of the dialect. None of them changes the behaviour of the array.
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
@@ -31,6 +32,7 @@ fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
         port_connectivity: PortConnectivity::default(),
         preferred_arrays: Vec::new(),
         space: app.space.of_host(&objects),
+        vlan: "any".to_owned(),
         wwns: Vec::new(),
     }
 }
@@ -49,6 +51,20 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let find = |name: &str| Ok(state.host(name)?.clone());
     let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;
     page(hosts.iter().map(|host| show(&call.app, &state, host)).collect(), &call.query, &["name"])
+}
+
+/// Answers `GET /hosts/space`.
+pub(crate) fn space_of_hosts(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names"]])?;
+    call.app.space.count_if_quick();
+    let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
+    let find = |name: &str| Ok(state.host(name)?.clone());
+    let hosts = select(&call.query, "names", state.hosts().cloned(), find)?;
+    let space = |host: &Arc<Host>| {
+        let objects: Vec<VolumeOrSnapshot> = state.luns_of(host.id).map(|(_, object)| object).collect();
+        NamedSpace { name: host.name.clone(), space: call.app.space.of_host(&objects), time }
+    };
+    page(hosts.iter().map(space).collect(), &call.query, &["name"])
 }
 
 /// Answers `POST /hosts?names=…`.

@@ -5,6 +5,7 @@
 //! threads, because a change of the catalog waits for the engine's log.
 #![forbid(unsafe_code)]
 
+mod absent;
 mod admins;
 mod alert_monitor;
 mod alerts;
@@ -13,8 +14,10 @@ mod arrays;
 mod call;
 mod clock_watch;
 mod connections;
+mod contract;
 mod error;
 mod filter;
+mod hardware;
 mod hosts;
 mod limiter;
 mod listing;

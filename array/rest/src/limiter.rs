@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Number of failures that one source may have within [`WINDOW`].
-const MAX_FAILURES: u32 = 10;
+pub(crate) const MAX_FAILURES: u32 = 10;
 /// Time after the first failure until the count restarts.
-const WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of sources with a count.
 const MAX_SOURCES: usize = 1024;
 

@@ -5,6 +5,10 @@ use api::ErrorCode;
 use axum::extract::Query as Decoded;
 use axum::http::Uri;
 
+/// Parameters that every call accepts. `context_names` selects the array, see
+/// [`crate::call::Call::accept`]; `allow_errors` concerns several arrays.
+const ALWAYS: &[&str] = &["context_names", "allow_errors"];
+
 /// The decoded query parameters of a request, each at most once.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -28,7 +32,8 @@ impl Query {
     /// Refuses parameters that are not in `known`. An ignored parameter could hide a client's
     /// mistake.
     pub(crate) fn allow(&self, known: &[&[&str]]) -> Result<(), RestError> {
-        match self.0.iter().find(|(name, _)| !known.iter().any(|names| names.contains(&name.as_str()))) {
+        let is_known = |name: &str| ALWAYS.contains(&name) || known.iter().any(|names| names.contains(&name));
+        match self.0.iter().find(|(name, _)| !is_known(name)) {
             Some((name, _)) => {
                 let known = known.concat().join(", ");
                 let known = if known.is_empty() { "none" } else { &known };

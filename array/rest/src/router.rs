@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::call::{Action, Call};
 use crate::error::RestError;
-use crate::{admins, alerts, arrays, connections, hosts, login, scrub, snapshots, volumes};
+use crate::{absent, admins, alerts, arrays, connections, contract, hardware, hosts, login, scrub, snapshots, volumes};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -17,23 +17,31 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let versioned = Router::new()
         .route("/login", post(login::login))
         .route("/logout", post(login::logout))
-        .route("/admins/api-tokens", on_post(admins::new_token))
+        .route("/admins", on_get(admins::list))
+        .route("/admins/api-tokens", on_get(admins::tokens).merge(on_post(admins::new_token)))
+        .route("/admins/settings", on_get(admins::settings))
         .route("/alerts", on_get(alerts::list))
         .route("/arrays", on_get(arrays::list).merge(on_patch(arrays::change)))
         .route("/arrays/scrub", on_get(scrub::status).merge(on_post(scrub::start)))
         .route("/arrays/space", on_get(arrays::space_of_array))
         .route("/connections", collection(connections::list, connections::create, connections::remove))
-        .route("/controllers", on_get(arrays::controllers))
-        .route("/hardware", on_get(arrays::hardware))
+        .route("/container-default-protections", on_get(contract::default_protections))
+        .route("/controllers", on_get(hardware::controllers))
+        .route("/drives", on_get(hardware::drives))
+        .route("/hardware", on_get(hardware::hardware))
         .route("/hosts", collection(hosts::list, hosts::create, hosts::remove).merge(on_patch(hosts::change)))
-        .route("/network-interfaces", on_get(arrays::network_interfaces))
-        .route("/ports", on_get(arrays::ports))
+        .route("/hosts/space", on_get(hosts::space_of_hosts))
+        .route("/network-interfaces", on_get(hardware::network_interfaces))
+        .route("/ports", on_get(hardware::ports))
+        .route("/subscriptions", on_get(contract::subscriptions))
+        .route("/support", on_get(contract::support))
         .route("/volumes", collection(volumes::list, volumes::create, volumes::remove).merge(on_patch(volumes::change)))
         .route("/volumes/space", on_get(volumes::space_of_volumes))
         .route(
             "/volume-snapshots",
             collection(snapshots::list, snapshots::create, snapshots::remove).merge(on_patch(snapshots::change)),
         )
+        .fallback(absent::answer)
         .layer(middleware::from_fn(known_version));
     Router::new()
         .route("/api/api_version", get(login::versions))

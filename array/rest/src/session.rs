@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Maximum time between two requests of a session.
-const IDLE: Duration = Duration::from_secs(30 * 60);
+pub(crate) const IDLE: Duration = Duration::from_secs(30 * 60);
 /// Maximum number of sessions. A new one replaces the session that was idle longest.
 const MAX_SESSIONS: usize = 1024;
 

@@ -87,10 +87,12 @@ fn of_sources(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Snapshot>>, R
 /// Answers `POST /volume-snapshots?source_names=…`: takes snapshots of several volumes at one
 /// instant.
 pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[&["source_names", "source_ids", "allow_throttle"]])?;
+    call.query.allow(&[&["source_names", "source_ids", "allow_throttle", "suffix"]])?;
     // Checked but ignored: a snapshot costs the same at any load, so it is never throttled.
     call.query.flag("allow_throttle")?;
     let post: VolumeSnapshotPost = call.body()?;
+    // Clients send it in the body or in the query.
+    let suffix = post.suffix.or_else(|| call.query.text("suffix").map(ToOwned::to_owned));
     let names = if call.query.text("source_ids").is_some() {
         let state = call.app.catalog.state();
         let name = |id: &String| match state.volume_or_snapshot_by_uuid(id) {
@@ -103,14 +105,16 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     };
     let now_ms = platform::clock::unix_millis();
     let volumes: Vec<&str> = names.iter().map(String::as_str).collect();
-    let taken = call.app.catalog.change(|draft| draft.create_snapshots(&volumes, post.suffix.as_deref(), now_ms))?;
-    tracing::info!(by = call.admin, suffix = post.suffix, "snapshots taken of: {}", names.join(", "));
+    let taken = call.app.catalog.change(|draft| draft.create_snapshots(&volumes, suffix.as_deref(), now_ms))?;
+    tracing::info!(by = call.admin, suffix, "snapshots taken of: {}", names.join(", "));
     answer(call, &taken.iter().map(|snapshot| snapshot.id).collect::<Vec<_>>())
 }
 
 /// Answers `PATCH /volume-snapshots?names=…`: destroys, recovers or renames.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[&["names", "ids"]])?;
+    call.query.allow(&[&["names", "ids", "replication_snapshot"]])?;
+    // Checked but ignored: the array has no replicated snapshots.
+    call.query.flag("replication_snapshot")?;
     let patch: VolumeSnapshotPatch = call.body()?;
     let names = named(call)?;
     if patch.name.is_some() && names.len() > 1 {
@@ -162,7 +166,7 @@ fn suffix_of<'a>(name: &str, new_name: &'a str) -> Result<&'a str, RestError> {
 
 /// Answers `DELETE /volume-snapshots?names=…`: eradicates.
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
-    call.query.allow(&[&["names", "ids"]])?;
+    call.query.allow(&[&["names", "ids", "replication_snapshot"]])?;
     let names = named(call)?;
     call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.eradicate_snapshot(name).map(|_| ())))?;
     tracing::info!(by = call.admin, "snapshots eradicated: {}", names.join(", "));

@@ -178,10 +178,13 @@ impl SpaceAccounting {
             system: Some(pool.used.saturating_sub(pool.data) + released),
             thin_provisioning: thin(written_live, provisioned),
             total_physical: Some(pool.used),
+            total_used: Some(pool.used),
+            used_provisioned: Some(provisioned),
             total_provisioned: provisioned,
             total_reduction: ratio(written_all, provisioned, unique + shared),
             unique: Some(unique),
             r#virtual: Some(written_all),
+            ..Space::default()
         };
         (pool.capacity, space)
     }
@@ -216,6 +219,7 @@ impl SpaceAccounting {
             snapshots: all.snapshots,
             thin_provisioning: thin(written, provisioned),
             total_physical: measured(all.physical()),
+            total_used: measured(all.physical()),
             total_reduction: ratio(all.written, provisioned, all.unique + all.shared),
             unique: measured(all.unique),
             r#virtual: Some(written),
@@ -233,7 +237,8 @@ impl SpaceAccounting {
                 VolumeOrSnapshot::Snapshot(_) => None,
             })
             .collect();
-        Space { total_provisioned: objects.iter().map(VolumeOrSnapshot::bytes).sum(), ..self.of_volumes(&volumes) }
+        let provisioned = objects.iter().map(VolumeOrSnapshot::bytes).sum();
+        Space { total_provisioned: provisioned, used_provisioned: Some(provisioned), ..self.of_volumes(&volumes) }
     }
 
     /// Returns the space of a volume or snapshot. The space of a single snapshot is not measured,
@@ -260,6 +265,7 @@ fn unmeasured(provisioned: u64) -> Space {
         thin_provisioning: 1.0,
         total_provisioned: provisioned,
         total_reduction: 1.0,
+        used_provisioned: Some(provisioned),
         ..Space::default()
     }
 }

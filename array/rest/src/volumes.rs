@@ -3,7 +3,7 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
-use api::{ErrorCode, Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
+use api::{ErrorCode, PriorityAdjustment, Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
     ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeEdit,
     VolumeOrSnapshot,
@@ -55,9 +55,17 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         connection_count: state.hosts_of(volume.id).count() as u64,
         created: volume.created_ms,
         destroyed: volume.destroyed_ms.is_some(),
+        host_encryption_key_status: "none".to_owned(),
         pod: Reference::default(),
+        priority: 0,
+        priority_adjustment: PriorityAdjustment {
+            priority_adjustment_operator: "+".to_owned(),
+            priority_adjustment_value: 0,
+        },
+        promotion_status: "promoted".to_owned(),
         provisioned: volume.bytes,
         qos: Qos { bandwidth_limit: volume.qos.bandwidth_limit, iops_limit: volume.qos.iops_limit },
+        requested_promotion_state: "promoted".to_owned(),
         serial: volume.serial.clone(),
         source: volume
             .source

@@ -25,7 +25,8 @@ pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Re
             };
             let eradication_delay = eradication_delay.as_deref().map(parse_duration).transpose()?;
             ArrayPatch {
-                eradication_config: eradication_delay.map(|delay| EradicationPatch { eradication_delay: Some(delay) }),
+                eradication_config: eradication_delay
+                    .map(|delay| EradicationPatch { eradication_delay: Some(delay), ..EradicationPatch::default() }),
                 name,
                 scrub_config: Some(scrub).filter(|scrub| *scrub != ScrubConfigPatch::default()),
                 threshold_percent: threshold.as_deref().map(super::percent).transpose()?,
@@ -87,7 +88,7 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
     print(&facts(&[
         ("name", array.name.clone()),
         ("id", array.id.clone()),
-        ("version", format!("{} {}", array.os, array.version)),
+        ("version", format!("{} {}", array.os, array.program_version)),
         ("status", status(&array.status)),
         ("target", iqn),
         ("portals", list(&portals)),

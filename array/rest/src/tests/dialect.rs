@@ -215,3 +215,63 @@ fn array_can_be_renamed() {
     assert_eq!(rest.refused("GET", "arrays?names=array-1", ""), ["array-1: Array does not exist."]);
     assert!(rest.refused("PATCH", "arrays", r#"{"name":"a b"}"#)[0].starts_with("a b: Invalid name"));
 }
+
+#[test]
+fn absent_resources_are_empty_or_refused_in_words() {
+    let mut rest = Rest::new();
+    for path in ["pods", "file-systems", "policies/snapshot/rules", "pods/performance?limit=5", "virtual-machines"] {
+        assert!(rest.items("GET", path, "").is_empty(), "{path}");
+    }
+    assert_eq!(rest.refused("GET", "pods?names=p1", ""), ["p1: It does not exist: this array does not support pods."]);
+    assert_eq!(rest.refused("POST", "pods?names=p1", "{}"), ["This array does not support pods."]);
+    for method in ["GET", "POST", "PATCH", "DELETE"] {
+        let (status, body) = rest.call(method, "2.26/kmip/test?names=k", "");
+        assert_eq!((status, &body["errors"][0]["code"]), (400, &json!("unsupported")), "{method}");
+    }
+    rest.session = String::new();
+    assert_eq!(rest.call("GET", "2.26/pods", "").0, 401);
+    assert_eq!(rest.call("GET", "2.26/nothing", "").0, 404);
+}
+
+#[test]
+fn array_reports_the_version_of_the_dialect() {
+    let rest = Rest::new();
+    let array = &rest.items("GET", "arrays?space=true", "")[0];
+    assert_eq!((&array["version"], &array["program_version"]), (&json!("6.4.10"), &json!("0.0.0")));
+    assert_eq!(array["encryption"]["data_at_rest"]["enabled"], false);
+    assert_eq!(rest.items("GET", "controllers", "")[0]["version"], "6.4.10");
+    let drive = &rest.items("GET", "drives", "")[0];
+    assert_eq!((&drive["status"], drive["capacity"].as_u64()), (&json!("healthy"), array["capacity"].as_u64()));
+}
+
+#[test]
+fn context_of_another_array_is_refused() {
+    let rest = Rest::new();
+    assert_eq!(rest.items("GET", "arrays?context_names=ARRAY-1&allow_errors=true", "").len(), 1);
+    let refused = rest.refused("POST", "volumes?names=v&context_names=other", r#"{"provisioned":1073741824}"#);
+    assert_eq!(refused, ["other: Array does not exist."]);
+    assert!(rest.items("GET", "volumes", "").is_empty());
+}
+
+#[test]
+fn administrators_are_listed_without_tokens() {
+    let rest = Rest::new();
+    let admin = &rest.items("GET", "admins?names=admin", "")[0];
+    assert_eq!((&admin["role"]["name"], &admin["api_token"]["token"]), (&json!("array_admin"), &json!("****")));
+    assert_eq!(each(&rest.items("GET", "admins/api-tokens", ""), "name"), ["admin"]);
+    assert_eq!(rest.items("GET", "admins/settings", "")[0]["max_login_attempts"], 10);
+    assert_eq!(rest.refused("GET", "admins?names=root", ""), ["root: Admin does not exist."]);
+    assert!(
+        rest.refused("GET", "admins/api-tokens?expose_api_token=true", "")[0].starts_with("Tokens cannot be shown")
+    );
+}
+
+#[test]
+fn delays_with_different_names_must_agree() {
+    let rest = Rest::new();
+    let config = |body: &str| format!(r#"{{"eradication_config":{body}}}"#);
+    let both = config(r#"{"eradication_delay":7000,"disabled_delay":7000}"#);
+    assert_eq!(rest.items("PATCH", "arrays", &both)[0]["eradication_config"]["enabled_delay"], 7000);
+    let different = config(r#"{"eradication_delay":7000,"disabled_delay":8000}"#);
+    assert!(rest.refused("PATCH", "arrays", &different)[0].starts_with("The array has one eradication delay"));
+}

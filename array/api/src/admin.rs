@@ -1,0 +1,104 @@
+//! Administrators, and the contract of the array.
+
+use crate::Reference;
+use serde::{Deserialize, Serialize};
+
+/// A new API token of an administrator. Only the answer that creates it shows the token.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdminApiToken {
+    /// Name of the administrator.
+    #[serde(default)]
+    pub name: String,
+    /// The administrator.
+    pub admin: Reference,
+    /// The token.
+    pub api_token: ApiToken,
+}
+
+/// An API token.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiToken {
+    /// Time of creation, in milliseconds since 1970.
+    pub created_at: u64,
+    /// Always null: tokens do not expire.
+    #[serde(default)]
+    pub expires_at: Option<u64>,
+    /// The token, or `****`.
+    pub token: String,
+}
+
+/// An administrator.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admin {
+    /// Name.
+    pub name: String,
+    /// The API token; the token itself is shown as `****`.
+    pub api_token: ApiToken,
+    /// Always true: there are no directory services.
+    pub is_local: bool,
+    /// Always false: administrators have no passwords that could be guessed.
+    pub locked: bool,
+    /// Always null.
+    pub lockout_remaining: Option<u64>,
+    /// Always null.
+    pub password: Option<String>,
+    /// Always null.
+    pub public_key: Option<String>,
+    /// `array_admin`.
+    pub role: Reference,
+}
+
+/// Rules for logins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdminSettings {
+    /// Milliseconds for which further guesses from an address are refused.
+    pub lockout_duration: u64,
+    /// Failed logins from an address within that time before guesses are refused.
+    pub max_login_attempts: u64,
+    /// Always 0: there are no passwords.
+    pub min_password_length: u64,
+    /// Always false.
+    pub single_sign_on_enabled: bool,
+}
+
+/// A subscription. The array has one, for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscription {
+    /// Unique id of the array.
+    pub id: String,
+    /// `Ibid`.
+    pub service: String,
+}
+
+/// Remote support. There is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Support {
+    /// Always false: the array sends nothing anywhere.
+    pub phonehome_enabled: bool,
+    /// Always empty.
+    pub proxy: String,
+    /// Always false.
+    pub remote_assist_active: bool,
+    /// Always null.
+    pub remote_assist_expires: Option<u64>,
+    /// Always null.
+    pub remote_assist_opened: Option<u64>,
+    /// Always empty.
+    pub remote_assist_paths: Vec<Reference>,
+    /// `disconnected`.
+    pub remote_assist_status: String,
+}
+
+/// The protection groups that new volumes join. The array has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerDefaultProtection {
+    /// Unique id of the array.
+    pub id: String,
+    /// Name of the array.
+    pub name: String,
+    /// Always empty.
+    pub default_protections: Vec<Reference>,
+    /// `array`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}

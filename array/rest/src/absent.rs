@@ -1,0 +1,201 @@
+//! Resources of the dialect that this array does not have.
+//!
+//! Clients that enumerate an array stop at the first error. A kind of object that an array may lack
+//! is therefore an empty list. A function that the array lacks is refused in words.
+
+use crate::app::App;
+use crate::call::{Answer, Call};
+use crate::error::RestError;
+use crate::listing::page;
+use api::ErrorCode;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A part of the dialect that the array lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absent {
+    /// A kind of object: lists are empty, and other calls are refused.
+    Objects(&'static str),
+    /// A function: all calls are refused.
+    Function(&'static str),
+}
+
+use Absent::{Function, Objects};
+
+/// Paths below the version. An entry that ends with `/` covers all paths below it.
+const ABSENT: &[(&str, Absent)] = &[
+    ("active-directory", Objects("Active Directory accounts")),
+    ("admins/cache", Objects("directory services")),
+    ("alert-watchers", Objects("mail recipients of alerts")),
+    ("alert-watchers/", Function("mail recipients of alerts")),
+    ("alerts/", Function("alert events and rules")),
+    ("api-clients", Objects("OAuth2 clients")),
+    ("apps", Objects("apps")),
+    ("apps/nodes", Objects("apps")),
+    ("array-connections", Objects("connections to other arrays")),
+    ("array-connections/connection-key", Function("connections to other arrays")),
+    ("array-connections/path", Objects("connections to other arrays")),
+    ("arrays/cloud-capacity", Objects("cloud capacity")),
+    ("arrays/cloud-provider-tags", Objects("tags of a cloud provider")),
+    ("arrays/eula", Function("an end user agreement")),
+    ("arrays/factory-reset-token", Function("factory resets")),
+    ("arrays/ntp-test", Function("NTP settings; the operating system keeps the clock")),
+    ("arrays/performance", Function("performance counters")),
+    ("arrays/performance/", Function("performance counters")),
+    ("audits", Function("an audit trail; see the log of the program")),
+    ("certificates", Function("certificates over REST; see certificate.pem in the array's directory")),
+    ("certificates/", Function("certificates over REST; see certificate.pem in the array's directory")),
+    ("directories", Objects("directories")),
+    ("directories/", Objects("directories")),
+    ("directory-exports", Objects("directories")),
+    ("directory-quotas", Objects("directories")),
+    ("directory-services", Objects("directory services")),
+    ("directory-services/local/", Objects("local users")),
+    ("directory-services/roles", Objects("directory services")),
+    ("directory-services/test", Function("directory services")),
+    ("directory-snapshots", Objects("directories")),
+    ("dns", Objects("DNS settings; the operating system has them")),
+    ("file-systems", Objects("file systems")),
+    ("fleets", Objects("fleets")),
+    ("fleets/members", Objects("fleets")),
+    ("host-groups", Objects("host groups")),
+    ("host-groups/", Objects("host groups")),
+    ("host-groups/performance", Function("performance counters")),
+    ("host-groups/performance/by-array", Function("performance counters")),
+    ("hosts/host-groups", Objects("host groups")),
+    ("hosts/protection-groups", Objects("protection groups of hosts")),
+    ("hosts/tags", Objects("tags of hosts")),
+    ("hosts/performance", Function("performance counters")),
+    ("hosts/performance/", Function("performance counters")),
+    ("kmip", Objects("key servers")),
+    ("kmip/", Function("key servers")),
+    ("logs", Function("log downloads")),
+    ("maintenance-windows", Objects("maintenance windows")),
+    ("network-interfaces/neighbors", Objects("network neighbors")),
+    ("network-interfaces/performance", Function("performance counters")),
+    ("network-interfaces/port-details", Objects("optical transceivers")),
+    ("offloads", Objects("offload targets")),
+    ("pod-replica-links", Objects("pods")),
+    ("pod-replica-links/", Objects("pods")),
+    ("pods", Objects("pods")),
+    ("pods/", Objects("pods")),
+    ("policies", Objects("policies")),
+    ("policies/", Objects("policies")),
+    ("ports/initiators", Function("lists of the initiators at a port")),
+    ("presets/workload", Objects("workloads")),
+    ("protection-group-snapshots", Objects("protection groups")),
+    ("protection-group-snapshots/", Objects("protection groups")),
+    ("protection-groups", Objects("protection groups")),
+    ("protection-groups/", Objects("protection groups")),
+    ("realms", Objects("realms")),
+    ("realms/", Objects("realms")),
+    ("remote-pods", Objects("connections to other arrays")),
+    ("remote-protection-group-snapshots", Objects("connections to other arrays")),
+    ("remote-protection-group-snapshots/", Objects("connections to other arrays")),
+    ("remote-protection-groups", Objects("connections to other arrays")),
+    ("remote-volume-snapshots", Objects("connections to other arrays")),
+    ("remote-volume-snapshots/", Objects("connections to other arrays")),
+    ("sessions", Function("lists of sessions")),
+    ("smi-s", Objects("SMI-S")),
+    ("smtp-servers", Objects("mail servers")),
+    ("snmp-agents", Objects("SNMP")),
+    ("snmp-agents/mib", Function("SNMP")),
+    ("snmp-managers", Objects("SNMP")),
+    ("snmp-managers/test", Function("SNMP")),
+    ("software", Objects("software packages")),
+    ("software-bundle", Objects("software packages")),
+    ("software-check", Objects("software packages")),
+    ("software-installation-steps", Objects("software packages")),
+    ("software-installations", Objects("software packages")),
+    ("software-patches", Objects("software packages")),
+    ("software-patches/", Objects("software packages")),
+    ("software-versions", Objects("software packages")),
+    ("sso/saml2/idps", Objects("single sign-on")),
+    ("sso/saml2/idps/test", Function("single sign-on")),
+    ("subnets", Objects("subnets; the operating system has them")),
+    ("subscription-assets", Objects("subscription assets")),
+    ("support/test", Function("remote support")),
+    ("syslog-servers", Objects("syslog servers")),
+    ("syslog-servers/", Function("syslog servers")),
+    ("vchosts", Objects("vCenter hosts")),
+    ("vchosts/", Objects("vCenter hosts")),
+    ("virtual-machine-snapshots", Objects("virtual machines")),
+    ("virtual-machines", Objects("virtual machines")),
+    ("volume-groups", Objects("volume groups")),
+    ("volume-groups/", Objects("volume groups")),
+    ("volume-groups/performance", Function("performance counters")),
+    ("volume-snapshots/tags", Objects("tags of snapshots")),
+    ("volume-snapshots/transfer", Objects("connections to other arrays")),
+    ("volumes/diff", Function("differences of volumes")),
+    ("volumes/performance", Function("performance counters")),
+    ("volumes/performance/", Function("performance counters")),
+    ("volumes/protection-groups", Objects("protection groups")),
+    ("volumes/tags", Objects("tags")),
+    ("volumes/tags/", Function("tags")),
+    ("volumes/volume-groups", Objects("volume groups")),
+    ("workloads", Objects("workloads")),
+    ("workloads/", Objects("workloads")),
+];
+
+/// Parameters that select objects. No object has these names.
+const SELECTORS: &[&str] = &["names", "ids"];
+
+/// Returns the entry for a path below the version, such as `/pods/arrays`.
+fn find(path: &str) -> Option<Absent> {
+    let below = path.trim_start_matches('/');
+    let exact = ABSENT.iter().find(|(entry, _)| *entry == below);
+    let covering =
+        || ABSENT.iter().filter(|(entry, _)| entry.ends_with('/')).find(|(entry, _)| below.starts_with(entry));
+    exact.or_else(covering).map(|(_, absent)| *absent)
+}
+
+/// Answers calls of paths without a handler.
+pub(crate) async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
+    let Some(absent) = find(request.uri().path()) else {
+        return RestError::NotFound.into_response();
+    };
+    let is_list = request.method() == Method::GET;
+    match Call::accept(app, request).await {
+        Ok(call) => match absent {
+            Objects(what) if is_list => {
+                empty_list(&call, what).map_or_else(RestError::into_response, Answer::into_response)
+            }
+            Objects(what) | Function(what) => unsupported(what).into_response(),
+        },
+        Err(error) => error.into_response(),
+    }
+}
+
+fn empty_list(call: &Call, what: &str) -> Result<Answer, RestError> {
+    for selector in SELECTORS {
+        if let Some(name) = call.query.list(selector).unwrap_or_default().first() {
+            let message = format!("It does not exist: this array does not support {what}.");
+            return Err(RestError::about(ErrorCode::Unsupported, name, message));
+        }
+    }
+    page(Vec::<Value>::new(), &call.query, &["name"])
+}
+
+fn unsupported(what: &str) -> RestError {
+    RestError::bad(ErrorCode::Unsupported, format!("This array does not support {what}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_selects_its_own_entry_first() {
+        let functions = ["array-connections/connection-key", "kmip/test", "directory-services/test"];
+        assert!(functions.iter().all(|path| matches!(find(&format!("/{path}")), Some(Function(_)))));
+        for path in ["pods", "pods/arrays", "pods/performance/by-array", "apps/nodes", "directory-services"] {
+            assert!(matches!(find(&format!("/{path}")), Some(Objects(_))), "{path}");
+        }
+        for path in ["/podsx", "/", "", "/2.26/pods", "/volumes"] {
+            assert_eq!(find(path), None, "{path}");
+        }
+    }
+}

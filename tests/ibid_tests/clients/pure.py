@@ -1,0 +1,193 @@
+"""Flows of py-pure-client against one array. Prints one JSON object for each test: name, status and detail.
+
+pure.py HOST:PORT TOKEN
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+
+from pypureclient import PureError, flasharray
+from pypureclient.flasharray import ErrorResponse
+
+GIB = 1 << 30
+# Arguments that the client requires for a call; any other call is made without arguments.
+REQUIRED = {"names": ["none"], "block_size": 4096, "segment_length": 1 << 20}
+# The client's own helpers, which call nothing.
+LOCAL = {"get_access_token", "get_rest_version"}
+
+
+def ok(response):
+    """Returns the items of an answer; an error fails the test."""
+    assert not isinstance(response, ErrorResponse), f"{[(e.context, e.message) for e in response.errors]}"
+    return list(response.items or [])
+
+
+def one(response):
+    items = ok(response)
+    assert len(items) == 1, f"{len(items)} items"
+    return items[0]
+
+
+def refused(response, words: str) -> None:
+    assert isinstance(response, ErrorResponse), "not refused"
+    message = response.errors[0].message
+    assert words in message, message
+
+
+def enumerate_all(array) -> str:
+    """Calls every `get_*`. Each one returns items, or says in words that it is not supported."""
+    answered, unsupported, wrong = [], [], []
+    for name in sorted(dir(array)):
+        if not name.startswith("get_") or name in LOCAL:
+            continue
+        call = getattr(array, name)
+        needed = inspect.signature(call).parameters
+        arguments = {k: REQUIRED[k] for k, p in needed.items() if p.default is inspect.Parameter.empty}
+        try:
+            response = call(**arguments)
+            if isinstance(response, ErrorResponse):
+                message = response.errors[0].message
+                (unsupported if "does not support" in message else wrong).append(f"{name}: {message}")
+            else:
+                [item.to_dict() for item in response.items or []]
+                answered.append(name)
+        except (PureError, AttributeError, TypeError, ValueError) as error:
+            wrong.append(f"{name}: {type(error).__name__}: {str(error)[:120]}")
+    print(json.dumps({"answered": answered, "unsupported": unsupported, "wrong": wrong}), file=sys.stderr)
+    assert not wrong, "; ".join(wrong)
+    return f"{len(answered)} answered, {len(unsupported)} refused in words"
+
+
+def volumes(array) -> str:
+    made = one(array.post_volumes(names=["v1"], volume=flasharray.VolumePost(provisioned=GIB)))
+    assert (made.name, made.provisioned, made.subtype, made.promotion_status) == ("v1", GIB, "regular", "promoted")
+    assert made.priority_adjustment.priority_adjustment_value == 0
+    one(array.patch_volumes(names=["v1"], volume=flasharray.VolumePatch(provisioned=2 * GIB)))
+    limits = flasharray.Qos(iops_limit=1000, bandwidth_limit=10 << 20)
+    one(array.patch_volumes(names=["v1"], volume=flasharray.VolumePatch(qos=limits)))
+    found = one(array.get_volumes(filter="name='V*' and provisioned > 1", sort=["name-"], total_item_count=True))
+    assert (found.provisioned, found.qos.iops_limit, found.id) == (2 * GIB, 1000, made.id)
+    assert one(array.get_volumes(ids=[made.id])).serial == made.serial
+    refused(array.get_volumes(names=["none"]), "does not exist")
+    refused(array.post_volumes(names=["v1"], volume=flasharray.VolumePost(provisioned=GIB)), "already exists")
+    one(array.patch_volumes(names=["v1"], volume=flasharray.VolumePatch(name="v2")))
+    assert one(array.get_volumes_space(names=["v2"])).space.total_provisioned == 2 * GIB
+    one(array.patch_volumes(names=["v2"], volume=flasharray.VolumePatch(destroyed=True)))
+    assert one(array.get_volumes(names=["v2"], destroyed=True)).time_remaining > 0
+    one(array.patch_volumes(names=["v2"], volume=flasharray.VolumePatch(destroyed=False)))
+    one(array.patch_volumes(names=["v2"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["v2"]))
+    assert ok(array.get_volumes()) == []
+    return "created, resized, limited, found, renamed, destroyed, recovered, eradicated"
+
+
+def pages(array) -> str:
+    names = [f"p{n:02}" for n in range(25)]
+    ok(array.post_volumes(names=names, volume=flasharray.VolumePost(provisioned=1 << 20)))
+    found, token = [], None
+    for _ in range(3):
+        page = array.get_volumes(limit=10, filter="name='p*'", continuation_token=token)
+        found += [volume.name for volume in page.items]
+        token = page.continuation_token
+    assert found == names and token is None, found
+    first = array.get_volumes(limit=10, offset=5, sort=["name"], total_item_count=True)
+    assert first.total_item_count == 25 and first.continuation_token
+    ok(array.patch_volumes(names=names, volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=names))
+    return "25 volumes in pages of 10"
+
+
+def snapshots(array) -> str:
+    ok(array.post_volumes(names=["a", "b"], volume=flasharray.VolumePost(provisioned=GIB)))
+    taken = ok(
+        array.post_volume_snapshots(
+            source_names=["a", "b"], volume_snapshot=flasharray.VolumeSnapshotPost(suffix="daily")
+        )
+    )
+    assert sorted(s.name for s in taken) == ["a.daily", "b.daily"] and taken[0].source.name == "a"
+    copy = flasharray.VolumePost(source=flasharray.Reference(name="a.daily"))
+    clone = one(array.post_volumes(names=["clone"], volume=copy))
+    assert clone.source.name == "a.daily" and clone.provisioned == GIB
+    one(array.post_volumes(names=["a"], overwrite=True, volume=copy))
+    patch = flasharray.VolumeSnapshotPatch
+    one(array.patch_volume_snapshots(names=["b.daily"], volume_snapshot=patch(name="weekly")))
+    one(array.patch_volume_snapshots(names=["b.weekly"], volume_snapshot=patch(destroyed=True)))
+    one(array.patch_volume_snapshots(names=["b.weekly"], volume_snapshot=patch(destroyed=False)))
+    one(array.patch_volume_snapshots(names=["b.weekly"], volume_snapshot=patch(destroyed=True)))
+    ok(array.delete_volume_snapshots(names=["b.weekly"]))
+    assert [s.name for s in ok(array.get_volume_snapshots(destroyed=False))] == ["a.daily"]
+    ok(array.patch_volumes(names=["a", "b", "clone"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["a", "b", "clone"]))
+    return "taken of two volumes, cloned, restored, renamed, destroyed, recovered, eradicated"
+
+
+def hosts(array) -> str:
+    iqn = "iqn.1998-01.com.vmware:esx1"
+    made = one(array.post_hosts(names=["esx1"], host=flasharray.HostPost(iqns=[iqn], personality="esxi")))
+    assert (made.iqns, made.personality, made.vlan, made.is_local) == ([iqn], "esxi", "any", True)
+    assert one(array.get_hosts(filter=f"iqns='{iqn}' and is_local")).name == "esx1"
+    secret = flasharray.Chap(host_user="esx", host_password="twelve bytes")
+    assert one(array.patch_hosts(names=["esx1"], host=flasharray.HostPatch(chap=secret))).chap.host_user == "esx"
+    one(array.post_volumes(names=["v"], volume=flasharray.VolumePost(provisioned=GIB)))
+    made = one(
+        array.post_connections(host_names=["esx1"], volume_names=["v"], connection=flasharray.ConnectionPost(lun=7))
+    )
+    assert (made.host.name, made.volume.name, made.lun) == ("esx1", "v", 7)
+    assert one(array.get_connections(host_names=["esx1"])).lun == 7
+    assert one(array.get_hosts_space(names=["esx1"])).space.total_provisioned == GIB
+    gone = flasharray.VolumePatch(destroyed=True)
+    refused(array.patch_volumes(names=["v"], volume=gone), "due to existing connections")
+    ok(array.delete_connections(host_names=["esx1"], volume_names=["v"]))
+    ok(array.delete_hosts(names=["esx1"]))
+    ok(array.patch_volumes(names=["v"], volume=gone))
+    ok(array.delete_volumes(names=["v"]))
+    return "created, found by initiator, CHAP, connected at LUN 7, disconnected, deleted"
+
+
+def parts(array) -> str:
+    shown = one(array.get_arrays())
+    assert shown.version == "6.4.10" and not shown.encryption.data_at_rest.enabled
+    assert shown.space.total_used >= 0 and shown.eradication_config.eradication_delay == 86_400_000
+    delay = flasharray.EradicationConfig(eradication_delay=172_800_000)
+    assert one(array.patch_arrays(array=flasharray.Arrays(eradication_config=delay))).eradication_config == (
+        one(array.get_arrays()).eradication_config
+    )
+    assert one(array.get_arrays_space()).space.total_physical >= 0
+    assert one(array.get_controllers(filter="status='ready'")).mode == "primary"
+    assert one(array.get_hardware(filter="type='controller'")).model
+    assert one(array.get_drives()).capacity > 0
+    assert all(port.iqn for port in ok(array.get_ports(filter="name='CT0.*'")))
+    assert one(array.get_admins()).role.name == "array_admin"
+    assert one(array.get_subscriptions()).id == shown.id
+    ok(array.get_alerts(filter="state='open'"))
+    return "array, space, controller, hardware, drive, ports, admins, alerts"
+
+
+TESTS: list[Callable] = [volumes, pages, snapshots, hosts, parts, enumerate_all]
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    target, token = sys.argv[1:]
+    array = flasharray.Client(target, api_token=token, verify_ssl=False)
+    for test in TESTS:
+        begin, status = time.monotonic(), "pass"
+        try:
+            detail = test(array)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)
+            line = next((f.lineno for f in reversed(place) if f.filename == __file__), 0)
+            status, detail = "fail", f"{type(error).__name__}: {error} (line {line})"
+        print(json.dumps([test.__name__, status, time.monotonic() - begin, detail]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
