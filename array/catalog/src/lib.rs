@@ -37,7 +37,7 @@ pub use record::{
     Volume, VolumeOrSnapshot, reservations_key,
 };
 pub use secret::{Secret, SecretKeys};
-pub use state::CatalogState;
+pub use state::{CatalogState, volume_names};
 
 /// Minimum size of a volume: 1 MiB.
 pub const MIN_VOLUME_BYTES: u64 = 1 << 20;

@@ -8,6 +8,7 @@ use crate::record::{
 use crate::shared_map::SharedMap;
 use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
 
@@ -389,6 +390,25 @@ impl CatalogState {
             }
         }
     }
+}
+
+/// Returns the names of volumes and snapshots from the values of a catalog, which need not be
+/// complete. Values that are not records of them are ignored.
+pub fn volume_names<'v>(values: impl IntoIterator<Item = (&'v [u8], &'v [u8])>) -> BTreeMap<VolumeId, String> {
+    let (mut names, mut snapshots) = (BTreeMap::new(), Vec::new());
+    for (key, value) in values {
+        if let Ok(volume) = decode::<Volume>(key, value) {
+            names.insert(volume.id, volume.name);
+        } else if let Ok(snapshot) = decode::<Snapshot>(key, value) {
+            snapshots.push(snapshot);
+        }
+    }
+    for snapshot in snapshots {
+        let volume = names.get(&snapshot.volume).map_or("?", String::as_str);
+        let name = format!("{volume}.{}", snapshot.suffix);
+        names.insert(snapshot.id, name);
+    }
+    names
 }
 
 fn scan<T: Record>(service: &dyn KeyValue) -> Result<Vec<T>, CatalogError> {

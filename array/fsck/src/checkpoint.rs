@@ -11,7 +11,7 @@ use thiserror::Error;
 use zerocopy::FromBytes;
 
 /// Pages of the slot table that are read together: 4 MiB.
-const SLOT_PAGE_BATCH: usize = 1024;
+pub(crate) const SLOT_PAGE_BATCH: usize = 1024;
 
 /// Reason why a checkpoint cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -93,8 +93,21 @@ impl<'d> Checkpoint<'d> {
 
     /// Calls `visit` with the number and content of every readable slot. Calls `bad` with the
     /// number of each page that holds unreadable slots.
-    pub(crate) fn each_slot(&self, mut visit: impl FnMut(u64, Slot), mut bad: impl FnMut(usize)) {
+    pub(crate) fn each_slot(&self, visit: impl FnMut(u64, Slot), bad: impl FnMut(usize)) {
+        self.each_slot_while(&|| true, visit, bad);
+    }
+
+    /// As [`Checkpoint::each_slot`], until `should_continue` returns false, which it then returns.
+    pub(crate) fn each_slot_while(
+        &self,
+        should_continue: &dyn Fn() -> bool,
+        mut visit: impl FnMut(u64, Slot),
+        mut bad: impl FnMut(usize),
+    ) -> bool {
         for (batch, locations) in self.slot_pages.chunks(SLOT_PAGE_BATCH).enumerate() {
+            if !should_continue() {
+                return false;
+            }
             for (index, bytes) in read_known(&self.drive, locations).into_iter().enumerate() {
                 let page = batch * SLOT_PAGE_BATCH + index;
                 let Some(bytes) = bytes else {
@@ -110,6 +123,7 @@ impl<'d> Checkpoint<'d> {
                 }
             }
         }
+        true
     }
 
     /// Returns true if the segment holds metadata.
@@ -132,18 +146,25 @@ impl<'d> Checkpoint<'d> {
 const _: () = assert!(SLOTS_PER_PAGE * size_of::<SlotBytes>() == PAGE_BYTES as usize);
 
 /// Reads the items whose location is known.
-fn read_known(drive: &Drive<'_>, locations: &[Option<Location>]) -> Vec<Option<Vec<u8>>> {
+pub(crate) fn read_known(drive: &Drive<'_>, locations: &[Option<Location>]) -> Vec<Option<Vec<u8>>> {
     let known: Vec<Location> = locations.iter().flatten().copied().collect();
     let mut read = drive.read_metadata_batch(&known).into_iter();
     locations.iter().map(|at| at.and_then(|_| read.next().flatten())).collect()
 }
 
-fn decode_slot(bytes: &[u8]) -> Option<Slot> {
+/// Decodes a slot of a stored page. `None` if it is invalid.
+pub(crate) fn decode_slot(bytes: &[u8]) -> Option<Slot> {
     let slot = SlotBytes::read_from_bytes(bytes).ok()?.check()?;
     ((slot.count == 0) == slot.place.is_none()).then_some(slot)
 }
 
 fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest, CheckpointError> {
+    let bytes = manifest_bytes(drive, superblock)?;
+    manifest::decode(&bytes).map_err(|what| CheckpointError(format!("invalid manifest: {what}")))
+}
+
+/// Reads the manifest that a superblock names, without decoding it.
+pub(crate) fn manifest_bytes(drive: &Drive<'_>, superblock: &Superblock) -> Result<Vec<u8>, CheckpointError> {
     let mut bytes = Vec::new();
     for (number, run) in superblock.manifest.iter().enumerate() {
         let part = drive.read_metadata(&run_location(run));
@@ -151,5 +172,5 @@ fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest,
             part.ok_or_else(|| CheckpointError(format!("both copies of manifest run {number} are unreadable")))?,
         );
     }
-    manifest::decode(&bytes).map_err(|what| CheckpointError(format!("invalid manifest: {what}")))
+    Ok(bytes)
 }

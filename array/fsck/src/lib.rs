@@ -21,6 +21,7 @@ mod log;
 mod manifest;
 mod pages;
 mod report;
+mod salvage;
 mod space_accounting;
 mod stored;
 mod summaries;
@@ -33,6 +34,7 @@ pub use layout::{Region, layout};
 pub use locate::{UnreadableRanges, locate};
 pub use log::LogTotals;
 pub use report::{FsckOptions, FsckReport, ReadTotals};
+pub use salvage::{SalvageError, SalvageReport, catalog_values, salvage};
 pub use space_accounting::{FamilyBytes, SpaceBreakdown, account_space};
 pub use walk::MarkTotals;
 
@@ -91,7 +93,7 @@ fn check_checkpoint(
     let stored = stored::check(&checkpoint, options, findings);
     report.read_totals = stored.checked;
     if !stored.bad.is_empty() {
-        report.unreadable = locate::locate(&checkpoint, &stored.bad);
+        report.unreadable = locate::locate(&checkpoint, &stored.bad, &|| true).unwrap_or_default();
     }
 }
 

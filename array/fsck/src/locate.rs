@@ -20,16 +20,24 @@ pub struct UnreadableRanges {
     pub blocks: u64,
 }
 
-/// Returns the block ranges that depend on the slots `bad`, by volume.
-pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<VolumeId, UnreadableRanges> {
+/// Returns the block ranges that depend on the slots `bad`, by volume. `None` if `should_continue`
+/// returned false.
+pub fn locate(
+    checkpoint: &Checkpoint<'_>,
+    bad: &FxHashSet<u64>,
+    should_continue: &dyn Fn() -> bool,
+) -> Option<BTreeMap<VolumeId, UnreadableRanges>> {
     let mut slots = PageSlots::default();
     let each = |number, slot: blockmap::Slot| {
         if let Some(place) = slot.place.filter(|place| checkpoint.is_metadata(place.segment)) {
             slots.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
         }
     };
-    checkpoint.each_slot(each, |_| {});
-    let mut search = Search { checkpoint, slots, bad, intact: FxHashSet::default() };
+    if !checkpoint.each_slot_while(should_continue, each, |_| {}) {
+        return None;
+    }
+    let (intact, lost) = (FxHashSet::default(), FxHashSet::default());
+    let mut search = Search { checkpoint, slots, bad, intact, lost, should_continue, is_cancelled: false };
     let mut ranges = BTreeMap::new();
     for (id, volume) in &checkpoint.manifest.volumes {
         let mut found = UnreadableRanges::default();
@@ -38,7 +46,7 @@ pub fn locate(checkpoint: &Checkpoint<'_>, bad: &FxHashSet<u64>) -> BTreeMap<Vol
             ranges.insert(*id, found);
         }
     }
-    ranges
+    (!search.is_cancelled).then_some(ranges)
 }
 
 struct Search<'c, 'd> {
@@ -47,6 +55,10 @@ struct Search<'c, 'd> {
     bad: &'c FxHashSet<u64>,
     /// Pages without damage below them. Each is entered once, however many volumes share it.
     intact: FxHashSet<u64>,
+    /// Pages whose blocks are all bad. A salvage makes pages that name one another many times.
+    lost: FxHashSet<u64>,
+    should_continue: &'c dyn Fn() -> bool,
+    is_cancelled: bool,
 }
 
 impl Search<'_, '_> {
@@ -56,27 +68,51 @@ impl Search<'_, '_> {
         let id = match node.target() {
             RefTarget::Data(id) if self.bad.contains(&id.slot) => return add_range(ranges, start, 1, size),
             RefTarget::Page(id) if self.intact.contains(&id.slot) => return false,
+            RefTarget::Page(id) if self.lost.contains(&id.slot) => {
+                return add_range(ranges, start, blockmap::span(level), size);
+            }
             RefTarget::Page(id) => id,
             _ => return false,
         };
+        self.is_cancelled |= !(self.should_continue)();
+        if self.is_cancelled {
+            return false;
+        }
         let page = (!self.bad.contains(&id.slot)).then(|| pages::read(self.checkpoint, &self.slots, id));
         let page = page.and_then(Result::ok).filter(|page| page.level == level);
         let Some(page) = page else { return add_range(ranges, start, blockmap::span(level), size) };
-        let mut is_damaged = false;
+        let (mut is_damaged, mut is_lost) = (false, true);
         for (index, child) in page.entries.iter().enumerate() {
             let at = start + index as u64 * blockmap::entry_span(level);
             is_damaged |= self.below(child.reference, level.saturating_sub(1), at, size, ranges);
+            is_lost &= self.is_lost(child.reference);
         }
         if !is_damaged {
             self.intact.insert(id.slot);
+        } else if is_lost {
+            self.lost.insert(id.slot);
         }
         is_damaged
+    }
+}
+
+impl Search<'_, '_> {
+    /// True if every block below the reference is bad.
+    fn is_lost(&self, reference: Ref) -> bool {
+        match reference.target() {
+            RefTarget::Data(id) => self.bad.contains(&id.slot),
+            RefTarget::Page(id) => self.bad.contains(&id.slot) || self.lost.contains(&id.slot),
+            _ => false,
+        }
     }
 }
 
 fn add_range(ranges: &mut UnreadableRanges, start: u64, blocks: u64, size: u64) -> bool {
     let from = (start * LBAS_PER_BLOCK).min(size);
     let blocks = ((start + blocks) * LBAS_PER_BLOCK).min(size) - from;
+    if blocks == 0 {
+        return true;
+    }
     ranges.blocks += blocks;
     if let Some((first, length)) = ranges.runs.last_mut()
         && *first + *length == from

@@ -71,6 +71,19 @@ pub(crate) fn read_batch(
     places.into_iter().map(page).collect()
 }
 
+/// Encodes a page as it is stored.
+pub(crate) fn encode(page: &MapPage) -> Vec<u8> {
+    let mut out = Vec::with_capacity(INTERIOR_BYTES);
+    for entry in &page.entries {
+        out.extend_from_slice(&entry.reference.to_bits().to_le_bytes());
+        if page.level > 0 {
+            let word = entry.mapped & MAPPED_MASK | u64::from(page.level) << LEVEL_SHIFT;
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    out
+}
+
 fn decode(bytes: &[u8]) -> Result<MapPage, &'static str> {
     let word = |at: usize| bytes[at..at + WORD].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
     let reference =

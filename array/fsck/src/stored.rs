@@ -256,10 +256,14 @@ impl Pass<'_, '_> {
                 let same_group = || items.iter().filter(|other| other.location == item.location);
                 self.record_lost(same_group());
                 let blocks = same_group().count();
-                let finding = base(Severity::Damage).at(start, bytes).what(what);
-                self.findings.add(finding.meaning(format!(
-                    "{blocks} live blocks of 4096 bytes are lost. Reading them returns a medium error (03/11); all other data are intact."
-                )).advice("Rewrite or restore them; `ibid fsck` lists the affected volumes."));
+                let is_marked = copies[0]
+                    .and_then(|copy| copy.get(range))
+                    .is_some_and(|bytes| !crc32c::crc32c(bytes) == item.location.crc);
+                self.findings.add(if is_marked {
+                    marked(base(Severity::Note)).at(start, bytes)
+                } else {
+                    lost_blocks(base(Severity::Damage), blocks).at(start, bytes).what(what)
+                });
             }
             [first, Some(second)] => {
                 let (copy, what) = match first {
@@ -367,6 +371,24 @@ fn group_header_error(item: &StoredItem, bytes: &[u8]) -> Option<&'static str> {
         && (GROUP_HEADER_BYTES..=bytes.len()).contains(&length)
         && length.div_ceil(SECTOR).max(usize::from(place.blocks)) * SECTOR == bytes.len();
     (!is_valid).then_some("its checksum matches, but its compression group header is invalid")
+}
+
+/// Describes a block that the array or a salvage has marked as lost.
+fn marked(finding: Finding) -> Finding {
+    finding
+        .what("it is marked as lost: it has the complement of its checksum")
+        .meaning("Reading the blocks that refer to it returns a medium error (03/11).")
+        .advice("Rewrite or restore them; `ibid fsck` lists the affected volumes.")
+}
+
+/// Describes the consequence when blocks of data do not match their checksum.
+fn lost_blocks(finding: Finding, blocks: usize) -> Finding {
+    finding
+        .meaning(format!(
+            "{blocks} live blocks of 4096 bytes are lost. Reading them returns a medium error (03/11); all other \
+             data are intact."
+        ))
+        .advice("Rewrite or restore them; `ibid fsck` lists the affected volumes.")
 }
 
 /// Describes the consequence when both copies of metadata are bad.

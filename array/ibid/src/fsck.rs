@@ -4,20 +4,23 @@ use crate::directory::{self, Location};
 use crate::medium::{self, Medium, Purpose};
 use crate::output;
 use crate::problem::Problem;
-use ::fsck::{FsckOptions, FsckReport, Severity};
+use ::fsck::{FsckOptions, FsckReport, SalvageReport, Severity};
 use clap::Args;
 use platform::lock::{Lock, LockError};
 use platform::{Disk, clock};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use types::format_capacity;
+use types::{VolumeId, format_capacity};
 
 /// Exit status: no errors.
 const CLEAN: u8 = 0;
 /// Exit status: all errors were repaired.
 const REPAIRED: u8 = 1;
+/// Exit status: the metadata was rebuilt, but blocks are lost.
+const SALVAGED: u8 = 2;
 /// Exit status: damage found.
 const DAMAGED: u8 = 4;
 /// Exit status: the check did not run.
@@ -29,20 +32,29 @@ const THREADS: usize = 2;
 ///
 /// Reads all superblock copies, the manifest, the slot table, all block maps, all data and the log.
 /// Verifies each checksum and checks the structures against each other. Reports each damage, its
-/// location and the recommended action. Writes only with --repair.
+/// location and the recommended action. Writes only with --repair and --salvage.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: 0 clean; 1 all errors repaired; 4 damage found; 8 check not run.
+#[command(after_help = "Exit status: 0 clean; 1 all errors repaired; 2 salvaged, but blocks are lost; 4 damage found;
+8 check not run.
 
 Examples:
   ibid fsck /srv/array                check the array of this directory
   ibid fsck /dev/nvme1n1 --json       check the array on this device
-  ibid fsck /srv/array --repair       rewrite bad metadata copies from good ones")]
+  ibid fsck /srv/array --repair       rewrite bad metadata copies from good ones
+  ibid fsck /srv/array --salvage      rebuild metadata whose copies are both bad")]
 pub(crate) struct FsckArgs {
     /// Directory, file or device of the array [default: --data]
     pub(crate) path: Option<PathBuf>,
     /// Rewrite bad copies of superblock and metadata from good copies
     #[arg(long)]
     pub(crate) repair: bool,
+    /// Rebuild metadata whose copies are both bad, then repair
+    ///
+    /// Lost ranges of volumes become unreadable until they are rewritten, and are listed. The new
+    /// metadata is written to free space, and takes effect at once at the end: an interrupted
+    /// salvage can be run again.
+    #[arg(long)]
+    pub(crate) salvage: bool,
     /// Check metadata only; do not read data
     #[arg(long)]
     pub(crate) metadata_only: bool,
@@ -67,13 +79,27 @@ struct Json<'r> {
     seconds: f64,
     findings: &'r [::fsck::Finding],
     findings_not_shown: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    salvaged: Option<Salvaged>,
     lost: Vec<Lost<'r>>,
+}
+
+/// Results of a salvage.
+#[derive(Serialize)]
+struct Salvaged {
+    directory_pages: u64,
+    slot_pages: u64,
+    slots: u64,
+    lost_map_pages: u64,
+    lost_references: u64,
+    checkpoint: Option<u64>,
 }
 
 /// Blocks of a volume that cannot be read.
 #[derive(Serialize)]
 struct Lost<'r> {
     volume: u64,
+    name: Option<&'r str>,
     #[serde(flatten)]
     ranges: &'r ::fsck::UnreadableRanges,
 }
@@ -94,20 +120,43 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
         Problem::new("no array given").hint("give the directory of the array, or its file or device: `ibid fsck DIR`")
     })?;
     let (file, array, _lock) = locate(&path)?;
-    let purpose = if args.repair { Purpose::Write } else { Purpose::Read };
+    let purpose = if args.repair || args.salvage { Purpose::Write } else { Purpose::Read };
     let Medium { disk, lock: _medium_lock, .. } = medium::open(&file, purpose)?;
     check_array(&file, &path, array.as_deref(), &*disk)?;
-    let options = FsckOptions { repair: args.repair, check_data: !args.metadata_only, threads: THREADS };
     let started = clock::now();
+    let salvaged = args.salvage.then(|| salvage(&file, &*disk)).transpose()?;
+    let options =
+        FsckOptions { repair: args.repair || args.salvage, check_data: !args.metadata_only, threads: THREADS };
     let report = ::fsck::check(&*disk, options);
+    let values = ::fsck::catalog_values(&*disk);
+    let names = catalog::volume_names(values.iter().map(|(key, value)| (&key[..], &value[..])));
     let seconds = started.elapsed().as_secs_f64();
-    let status = status(&report);
+    let status = status(&report, salvaged.as_ref());
+    let outcome = Outcome { report, salvaged, names, status, seconds };
     if args.json {
-        output::json(&json(&report, status, seconds))?;
+        output::json(&json(&outcome))?;
     } else {
-        output::print(&text(&file, &report, status, seconds))?;
+        output::print(&text(&file, &outcome))?;
     }
     Ok(status)
+}
+
+/// Result of a run.
+struct Outcome {
+    report: FsckReport,
+    salvaged: Option<SalvageReport>,
+    names: BTreeMap<VolumeId, String>,
+    status: u8,
+    seconds: f64,
+}
+
+/// Rebuilds metadata. Prints progress to standard error.
+fn salvage(file: &Path, disk: &dyn Disk) -> Result<SalvageReport, Problem> {
+    let progress = |step: &str| output::progress(&format!("{}: {step}", file.display()));
+    ::fsck::salvage(disk, &progress).map_err(|error| {
+        Problem::new(format!("{}: {error}", file.display()))
+            .hint("the array was not changed; copy the drive, then restore the array from a backup")
+    })
 }
 
 /// Finds the file or device of the array. Locks the directory, so that the array cannot start.
@@ -155,11 +204,14 @@ fn check_array(file: &Path, path: &Path, array: Option<&str>, disk: &dyn Disk) -
     .hint("give the device of the array: `ibid fsck DEVICE`"))
 }
 
-fn status(report: &FsckReport) -> u8 {
-    let was_repaired = report.findings.iter().any(|finding| finding.is_repaired);
+fn status(report: &FsckReport, salvaged: Option<&SalvageReport>) -> u8 {
+    let rebuilt = salvaged.filter(|salvaged| salvaged.checkpoint.is_some());
+    let was_repaired = rebuilt.is_some() || report.findings.iter().any(|finding| finding.is_repaired);
+    let has_loss = rebuilt.is_some_and(|salvaged| !salvaged.unreadable.is_empty());
     match (report.is_clean(), was_repaired) {
-        (true, false) => CLEAN,
+        (true, true) if has_loss => SALVAGED,
         (true, true) => REPAIRED,
+        (true, false) => CLEAN,
         (false, _) => DAMAGED,
     }
 }
@@ -168,13 +220,15 @@ fn verdict(status: u8) -> &'static str {
     match status {
         CLEAN => "clean",
         REPAIRED => "repaired",
+        SALVAGED => "salvaged, but blocks are lost",
         _ => "damaged",
     }
 }
 
-fn json(report: &FsckReport, status: u8, seconds: f64) -> Json<'_> {
+fn json(outcome: &Outcome) -> Json<'_> {
+    let report = &outcome.report;
     Json {
-        status: verdict(status),
+        status: if outcome.status == SALVAGED { "salvaged" } else { verdict(outcome.status) },
         checkpoint: report.checkpoint,
         volumes: report.volumes,
         map_pages: report.mark_totals.pages,
@@ -184,19 +238,39 @@ fn json(report: &FsckReport, status: u8, seconds: f64) -> Json<'_> {
         bytes_read: report.read_totals.read,
         log_groups: report.log_totals.groups,
         log_records: report.log_totals.records,
-        seconds,
+        seconds: outcome.seconds,
         findings: &report.findings,
         findings_not_shown: report.others,
-        lost: report.unreadable.iter().map(|(volume, ranges)| Lost { volume: volume.0, ranges }).collect(),
+        salvaged: outcome.salvaged.as_ref().map(|salvaged| Salvaged {
+            directory_pages: salvaged.directory_pages,
+            slot_pages: salvaged.slot_pages,
+            slots: salvaged.slots,
+            lost_map_pages: salvaged.map_pages,
+            lost_references: salvaged.blocks,
+            checkpoint: salvaged.checkpoint,
+        }),
+        lost: report
+            .unreadable
+            .iter()
+            .map(|(volume, ranges)| Lost {
+                volume: volume.0,
+                name: outcome.names.get(volume).map(String::as_str),
+                ranges,
+            })
+            .collect(),
     }
 }
 
-fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
+fn text(file: &Path, outcome: &Outcome) -> String {
+    let Outcome { report, salvaged, names, status, seconds } = outcome;
     let mut out = String::new();
     let mut say = |line: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{line}");
     };
+    if let Some(salvaged) = salvaged {
+        say(salvaged_text(salvaged));
+    }
     for finding in &report.findings {
         let word = match (finding.is_repaired, finding.severity) {
             (true, _) => "repaired",
@@ -212,11 +286,9 @@ fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
     for (volume, ranges) in &report.unreadable {
         let runs: Vec<String> = ranges.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
         let blocks = ranges.blocks;
-        say(format!(
-            "lost: {blocks} blocks of 512 bytes of volume id {}: {} (first block + count)",
-            volume.0,
-            runs.join(" ")
-        ));
+        let (id, runs) = (volume.0, runs.join(" "));
+        let name = names.get(volume).map(|name| format!("{name}, ")).unwrap_or_default();
+        say(format!("lost: {blocks} blocks of 512 bytes of volume {name}id {id}: {runs} (first block + count)"));
     }
     if let Some(checkpoint) = report.checkpoint {
         say(format!(
@@ -233,8 +305,19 @@ fn text(file: &Path, report: &FsckReport, status: u8, seconds: f64) -> String {
         ));
     }
     let read = format_capacity(report.read_totals.read);
-    say(format!("{}: {} ({read} read in {seconds:.1} s)", file.display(), verdict(status)));
+    say(format!("{}: {} ({read} read in {seconds:.1} s)", file.display(), verdict(*status)));
     out
+}
+
+fn salvaged_text(salvaged: &SalvageReport) -> String {
+    let Some(checkpoint) = salvaged.checkpoint else {
+        return "salvage: nothing to rebuild".to_owned();
+    };
+    let SalvageReport { directory_pages, slot_pages, slots, map_pages, blocks, .. } = salvaged;
+    format!(
+        "salvage: rebuilt {directory_pages} slot directory pages and {slot_pages} slot table pages with {slots} slots; \
+         lost {map_pages} map pages and {blocks} references to blocks; wrote checkpoint {checkpoint}"
+    )
 }
 
 #[cfg(test)]
@@ -243,8 +326,8 @@ mod tests {
 
     #[test]
     fn log_after_the_checkpoint_is_clean() {
-        assert_eq!(status(&FsckReport::default()), CLEAN);
-        assert_eq!(status(&FsckReport { others: 1, ..FsckReport::default() }), DAMAGED);
+        assert_eq!(status(&FsckReport::default(), None), CLEAN);
+        assert_eq!(status(&FsckReport { others: 1, ..FsckReport::default() }, None), DAMAGED);
     }
 
     #[test]

@@ -15,6 +15,12 @@ pub(crate) fn print(text: &str) -> Result<(), Problem> {
     }
 }
 
+/// Writes a line of progress to standard error.
+pub(crate) fn progress(line: &str) {
+    // Progress that cannot be shown changes no result.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Writes a value as JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Problem> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))

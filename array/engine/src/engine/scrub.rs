@@ -231,11 +231,12 @@ impl Shared {
         if lost.is_empty() {
             return;
         }
-        let located = self.scan_checkpoint("location of lost blocks", &|| !self.must_end_scans(), |pinned, _| {
-            let findings = FsckFindings::default();
-            let checkpoint = Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings).ok()?;
-            Some(fsck::locate(&checkpoint, lost))
-        });
+        let located =
+            self.scan_checkpoint("location of lost blocks", &|| !self.must_end_scans(), |pinned, should_continue| {
+                let findings = FsckFindings::default();
+                let checkpoint = Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings).ok()?;
+                fsck::locate(&checkpoint, lost, should_continue)
+            });
         for (volume, ranges) in located.flatten().unwrap_or_default() {
             // fsck counts in logical blocks of 512 bytes, alerts in blocks of 4 KiB.
             let runs: Vec<_> =

@@ -1,6 +1,8 @@
 //! `ibid fsck` on a clean, a damaged and a running array.
 
-use crate::array::{Array, ibid};
+use crate::array::{Array, Served, ibid};
+use crate::host::{Host, noise};
+use ::fsck::Structure;
 use platform::{Disk, Durability, FileDisk};
 use std::path::Path;
 use std::process::Output;
@@ -51,4 +53,47 @@ fn fsck_reports_and_repairs_a_flipped_bit() {
 #[test]
 fn fsck_of_a_missing_path_exits_with_8() {
     assert_eq!(fsck(Path::new("/nowhere/at/all"), &[]).status.code(), Some(8));
+}
+
+#[test]
+fn fsck_salvages_a_lost_slot_table_and_map() {
+    let array = Array::new("salvage");
+    array.text("volume create vm1 --size 1G");
+    let mut host = Host::new(&array, "vm1");
+    (0..4).for_each(|piece| host.write(piece * 4096, noise(piece, 64 << 10)));
+    drop(host);
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+    let path = scratch.0.clone();
+    let regions = ::fsck::layout(&FileDisk::open(&path.join("array"), 0).unwrap()).unwrap();
+    let damage = |structure: Structure| {
+        let regions = regions.iter().filter(|region| region.structure == structure);
+        regions.for_each(|region| flip(&path, region.span.offset + region.span.bytes / 2));
+    };
+    damage(Structure::SlotTable);
+    assert_eq!(fsck(&path, &[]).status.code(), Some(4));
+    let salvaged = fsck(&path, &["--salvage"]);
+    assert_eq!(salvaged.status.code(), Some(1), "{salvaged:?}");
+    assert_eq!(fsck(&path, &[]).status.code(), Some(0));
+    let regions = ::fsck::layout(&FileDisk::open(&path.join("array"), 0).unwrap()).unwrap();
+    let leaf = |region: &&::fsck::Region| region.structure == Structure::MapPage && region.span.bytes == 2048;
+    let first = regions.iter().find(leaf).unwrap().name.clone();
+    regions.iter().filter(|region| region.name == first).for_each(|region| flip(&path, region.span.offset + 8));
+    let salvaged = fsck(&path, &["--salvage", "--json"]);
+    assert_eq!(salvaged.status.code(), Some(2), "{salvaged:?}");
+    let report: serde_json::Value = serde_json::from_slice(&salvaged.stdout).unwrap();
+    let lost = &report["lost"][0];
+    assert_eq!((&report["status"], &lost["name"], &lost["blocks"]), (&"salvaged".into(), &"vm1".into(), &2048.into()));
+    let clean = fsck(&path, &[]);
+    assert_eq!(clean.status.code(), Some(0));
+    assert!(
+        String::from_utf8_lossy(&clean.stdout).contains("lost: 2048 blocks of 512 bytes of volume vm1"),
+        "{clean:?}"
+    );
+    let array = Array { served: Served::start(&path, &[]), scratch };
+    let mut host = Host::log_in(&array, 1);
+    let pieces: Vec<_> = (0..4).map(|piece| host.try_read(piece * 4096, 128)).collect();
+    let readable = |piece: &u64| pieces[*piece as usize].as_ref().is_ok_and(|data| *data == noise(*piece, 64 << 10));
+    assert_eq!((0..4).filter(readable).count(), 3, "one piece is in the lost leaf");
+    assert_eq!(pieces.iter().filter(|piece| piece.is_err()).count(), 1);
 }
