@@ -36,6 +36,7 @@ need_test() {
     need dpkg-deb dpkg
     need mke2fs e2fsprogs
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    need fio fio
 }
 # ruff comes from PyPI, in its own environment below target/, because distributions have old versions or none.
 need_lint() {

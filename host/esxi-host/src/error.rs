@@ -63,6 +63,12 @@ pub enum HostError {
     /// Another process holds the lock of the host's files for too long.
     #[error("another command is changing this host: {0}")]
     Busy(String),
+    /// A rule of the same plug-in, vendor and model exists, or the host has too many.
+    #[error("Duplicate user rule found for SATP")]
+    DuplicateRule,
+    /// No rule has this plug-in, vendor and model.
+    #[error("No matching SATP rule found")]
+    NoRule,
     /// The setting is unknown or its value is out of range.
     #[error(transparent)]
     Setting(#[from] SettingError),

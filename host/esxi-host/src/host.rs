@@ -1,12 +1,14 @@
 //! The host: its stored state and its open devices.
 
 pub(crate) mod claim;
+mod satp;
 
+use crate::device_log::DeviceLines;
 use crate::error::HostError;
 use crate::files;
 use crate::log::Log;
 use crate::mount_file::MountFile;
-use crate::record::{DeviceRecord, Mount};
+use crate::record::{DeviceRecord, Mount, SatpRule};
 use crate::settings::{Setting, Settings};
 use crate::stats::Published;
 use initiator::Url;
@@ -47,6 +49,9 @@ pub(crate) struct State {
     /// Portals for device discovery, as URLs with their secrets.
     #[serde(default)]
     portals: Vec<String>,
+    /// Policies of devices to be claimed.
+    #[serde(default)]
+    pub(crate) satp_rules: Vec<SatpRule>,
 }
 
 /// A simulated ESXi host. Clones are the same host.
@@ -60,7 +65,7 @@ struct Inner {
     directory: Option<PathBuf>,
     state: Mutex<State>,
     settings: Settings,
-    log: Log,
+    log: Arc<Log>,
     statistics: Statistics,
     published: Option<Published>,
     open: tokio::sync::Mutex<BTreeMap<String, Opened>>,
@@ -119,7 +124,7 @@ impl EsxiHost {
         settings.load(&state.settings)?;
         let inner = Inner {
             name: name.to_owned(),
-            log: Log::new(directory.as_deref()),
+            log: Arc::new(Log::new(directory.as_deref())),
             directory,
             state: Mutex::new(state),
             settings,
@@ -310,6 +315,7 @@ impl EsxiHost {
             rules: RetryRules { paths_down_timeout: self.paths_down_timeout(), ..RetryRules::default() },
             statistics: self.inner.statistics.clone(),
             vaai: device.vaai,
+            log: Some(Arc::new(DeviceLines::new(&self.inner.log, &device.name, device.path_names(&self.targets())))),
         }
     }
 
@@ -505,6 +511,7 @@ impl State {
             devices: Vec::new(),
             mounts: Vec::new(),
             portals: Vec::new(),
+            satp_rules: Vec::new(),
         })
     }
 }

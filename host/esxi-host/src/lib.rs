@@ -4,6 +4,7 @@
 //! exists only in memory ([`EsxiHost::transient`]), so that a lab can run many in one process.
 #![forbid(unsafe_code)]
 
+mod device_log;
 mod error;
 mod files;
 mod host;
@@ -18,5 +19,5 @@ pub use host::claim::DeviceLocation;
 pub use host::{EsxiHost, default_directory};
 pub use log::timestamp;
 pub use mount_file::MountFile;
-pub use record::{DeviceRecord, Mount};
+pub use record::{DeviceRecord, Mount, SatpRule};
 pub use settings::{Setting, SettingDefinition, Settings};

@@ -90,6 +90,37 @@ impl DeviceRecord {
     }
 }
 
+/// A rule of a storage array type plug-in: devices of this vendor and model get this policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SatpRule {
+    /// The plug-in, `VMW_SATP_ALUA` for example.
+    pub satp: String,
+    /// Vendor; empty for any.
+    pub vendor: String,
+    /// Model; empty for any. It may end with `*`.
+    pub model: String,
+    /// The policy.
+    pub policy: PathPolicy,
+    /// Text for administrators.
+    pub description: String,
+}
+
+impl SatpRule {
+    /// Returns whether the rule applies to a device.
+    pub(crate) fn matches(&self, vendor: &str, model: &str) -> bool {
+        let fits = |pattern: &str, text: &str| match pattern.strip_suffix('*') {
+            Some(start) => text.starts_with(start),
+            None => pattern.is_empty() || pattern == text,
+        };
+        fits(self.vendor.trim(), vendor.trim()) && fits(self.model.trim(), model.trim())
+    }
+
+    /// Returns whether both rules have the same plug-in, vendor and model.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.satp, &self.vendor, &self.model) == (&other.satp, &other.vendor, &other.model)
+    }
+}
+
 /// A mounted datastore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {

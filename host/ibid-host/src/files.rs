@@ -166,6 +166,9 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Why `cp` uses no EXTENDED COPY.
+const FILE_COPY: &str = "a copy of files is read and written; use vmkfstools -i for virtual disks";
+
 async fn copy(volumes: &mut Volumes, from: &str, to: &str) -> Result<(), Failure> {
     let (source, source_path) = volumes.open(from).await?;
     let (target, target_path) = volumes.open(to).await?;
@@ -186,7 +189,10 @@ async fn copy(volumes: &mut Volumes, from: &str, to: &str) -> Result<(), Failure
     let closed = file.close().await;
     copied.map_err(failed(to))?;
     target.keep(&target_path);
-    closed.map_err(failed(from))
+    closed.map_err(failed(from))?;
+    let line = format!("copy of {from} to {to}: software data mover: {FILE_COPY}");
+    outln!("Not offloaded: {FILE_COPY}");
+    Ok(volumes.host().log(&format!("FSDisk: {line}"))?)
 }
 
 /// Returns whether the next step of a file has no blocks.

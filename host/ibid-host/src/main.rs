@@ -20,6 +20,7 @@ mod out;
 mod progress;
 mod pump;
 mod torture;
+mod transfer;
 mod usage;
 mod verbs;
 mod vm;

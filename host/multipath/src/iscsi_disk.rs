@@ -12,12 +12,15 @@
 //! of the time that remained when it was sent, its path aborts it. If the abort is not answered
 //! before the deadline, the path closes its session, which ends everything in flight there.
 
+mod events;
 mod path;
 mod path_config;
 mod policy;
 mod probe;
 mod retry;
+mod support;
 
+pub use events::{CommandFault, DeviceEvent, DeviceLog, FailedCommand};
 pub use path::PathStatus;
 pub use path_config::PathConfig;
 pub use policy::{BEST_IO_LIMIT, PathPolicy, PathState, UnknownPolicy};
@@ -32,10 +35,11 @@ use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::{Bytes, BytesMut};
+use events::EventReporter;
 use initiator::{Completion, CopyRun, LogicalUnit, Request};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use parking_lot::Mutex;
-use path::{Outcome, Path};
+use path::{Outcome, Path, PathReport};
 use platform::clock;
 use policy::Selector;
 use probe::{Probe, probe};
@@ -63,6 +67,8 @@ pub struct DiskOptions {
     pub statistics: Statistics,
     /// Known state of the offloads.
     pub vaai: VaaiStatus,
+    /// Receives failed commands and changes of paths.
+    pub log: Option<Arc<dyn DeviceLog>>,
 }
 
 impl Default for DiskOptions {
@@ -74,6 +80,7 @@ impl Default for DiskOptions {
             rules: RetryRules::default(),
             statistics: Statistics::default(),
             vaai: VaaiStatus::default(),
+            log: None,
         }
     }
 }
@@ -115,6 +122,7 @@ pub struct IscsiDisk {
     vaai: Mutex<VaaiStatus>,
     reservation: Mutex<Reservation>,
     next_copy: AtomicU8,
+    events: Arc<EventReporter>,
 }
 
 /// The reservation of this host. SCSI-2 reservations belong to a nexus (SPC-2 5.5.1), here a path:
@@ -174,8 +182,12 @@ impl IscsiDisk {
         }
         let Some(Probe { identity, unit, limits, .. }) = first else { return Err(last_error) };
         let rules = options.rules;
-        let start = |(config, result)| Path::start(config, &identity.name, result, rules, changed.clone());
-        let (paths, tasks) = probed.into_iter().map(start).unzip();
+        let events = Arc::new(EventReporter::new(options.log));
+        let start = |(index, (config, result))| {
+            let report = PathReport { changed: changed.clone(), events: events.clone(), index };
+            Path::start(config, &identity.name, result, rules, report)
+        };
+        let (paths, tasks) = probed.into_iter().enumerate().map(start).unzip();
         Ok(Self {
             counters: options.statistics.device(&identity.name),
             identity,
@@ -193,6 +205,7 @@ impl IscsiDisk {
             vaai: Mutex::new(options.vaai),
             reservation: Mutex::new(Reservation::None),
             next_copy: AtomicU8::new(0),
+            events,
         })
     }
 
@@ -276,19 +289,41 @@ impl IscsiDisk {
         loop {
             let path = self.choose(deadline).await?;
             let outcome = self.send_on_path(&self.paths[path], request.clone(), deadline).await;
+            let fault = match &outcome {
+                Outcome::Answered(completion) => CommandFault::of(completion),
+                Outcome::NotSent => None,
+                Outcome::Lost => Some(CommandFault::PathLost),
+            };
+            let failed = |retried| {
+                if let Some(fault) = fault {
+                    self.events.command_failed(request.cdb.0[0], path, fault, retried);
+                }
+            };
             if self.has_lost_reservation(path, &outcome) {
+                failed(false);
                 return Err(DeviceError::ReservationConflict);
             }
             let completion = match outcome {
                 Outcome::Answered(completion) => completion,
                 Outcome::NotSent => continue,
-                Outcome::Lost if replay == Replay::Never => return Err(DeviceError::TimedOut),
-                Outcome::Lost => continue,
+                Outcome::Lost => {
+                    failed(replay == Replay::Harmless);
+                    if replay == Replay::Never {
+                        return Err(DeviceError::TimedOut);
+                    }
+                    continue;
+                }
             };
             if completion.status == Some(scsi::Status::ReservationConflict) {
                 self.counters.conflict();
             }
-            match attempts.decide(completion, &self.rules) {
+            let decision = attempts.decide(completion, &self.rules);
+            failed(match decision {
+                RetryDecision::Failed(_) => false,
+                RetryDecision::InDoubt => replay == Replay::Harmless,
+                _ => true,
+            });
+            match decision {
                 RetryDecision::Done(data) => return Ok(data),
                 RetryDecision::Failed(error) => return Err(error),
                 RetryDecision::InDoubt if replay == Replay::Never => return Err(DeviceError::TimedOut),
@@ -340,7 +375,10 @@ impl IscsiDisk {
             return Err(DeviceError::TimedOut);
         }
         match self.choose_now()? {
-            Some(path) => Ok(path),
+            Some(path) => {
+                self.events.path_found();
+                Ok(path)
+            }
             None => self.wait_for_path((now + self.rules.paths_down_timeout).min(deadline.send_by), deadline).await,
         }
     }
@@ -350,12 +388,15 @@ impl IscsiDisk {
         loop {
             changed.mark_unchanged();
             if let Some(path) = self.choose_now()? {
+                self.events.path_found();
                 return Ok(path);
             }
+            self.events.paths_down(self.rules.paths_down_timeout);
             let left = latest.saturating_duration_since(clock::now_with_sleep());
             let waited = tokio::time::timeout(left, changed.changed()).await;
             // The channel closes when no path task is left; no path can recover then.
             if !matches!(waited, Ok(Ok(()))) {
+                self.events.paths_down(self.rules.paths_down_timeout);
                 return Err(DeviceError::PathsDown);
             }
             if clock::now_with_sleep() >= deadline.send_by {

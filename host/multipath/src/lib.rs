@@ -20,8 +20,8 @@ pub use error::DeviceError;
 pub use identity::DiskIdentity;
 pub use initiator::CopyRun;
 pub use iscsi_disk::{
-    BEST_IO_LIMIT, DiskOptions, IscsiDisk, OpenError, PathConfig, PathPolicy, PathState, PathStatus, RetryRules,
-    UnknownPolicy,
+    BEST_IO_LIMIT, CommandFault, DeviceEvent, DeviceLog, DiskOptions, FailedCommand, IscsiDisk, OpenError, PathConfig,
+    PathPolicy, PathState, PathStatus, RetryRules, UnknownPolicy,
 };
 pub use memory::{FaultHook, InjectedOutcome, Injection, MemoryArray, MemoryHostDisk, Operation};
 pub use scsi::lba_status::ProvisioningStatus;

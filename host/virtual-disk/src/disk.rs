@@ -263,7 +263,7 @@ impl VirtualDisk {
     /// Moves the disk (Storage vMotion) while its guest reads and writes through this handle or a
     /// clone of it. The old files are removed at the end. After an error the disk is unchanged.
     pub async fn migrate(&self, target: &CopyTarget, progress: Progress<'_>) -> Result<CopyReport> {
-        let mut moving = self.copy_to(target, progress).await?;
+        let mut moving = self.copy_to(target, self.identity(), progress).await?;
         if let Err(error) = moving.pause().await {
             moving.abandon().await;
             return Err(error);
@@ -273,14 +273,25 @@ impl VirtualDisk {
         Ok(report)
     }
 
+    /// Returns the identity of the disk.
+    pub(crate) fn identity(&self) -> [u8; 16] {
+        self.place().descriptor.uuid
+    }
+
     /// Copies the disk while it is in use. Afterwards writes go to both copies, until the caller
-    /// switches to the new one or abandons it. After an error nothing is left of the copy.
-    pub(crate) async fn copy_to(&self, target: &CopyTarget, progress: Progress<'_>) -> Result<DiskMove<'_>> {
+    /// switches to the new one, detaches it, or abandons it. After an error nothing is left of the
+    /// copy.
+    pub(crate) async fn copy_to(
+        &self,
+        target: &CopyTarget,
+        identity: [u8; 16],
+        progress: Progress<'_>,
+    ) -> Result<DiskMove<'_>> {
         let format = target.format.unwrap_or(self.format());
         let source = self.content();
         let store = Store::new(&target.datastore);
-        let (thin, uuid) = (format == DiskFormat::Thin, self.place().descriptor.uuid);
-        let descriptor = Descriptor::new(stem(&target.path), source.bytes(), thin, uuid);
+        let thin = format == DiskFormat::Thin;
+        let descriptor = Descriptor::new(stem(&target.path), source.bytes(), thin, identity);
         if store.exists(&target.path).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
@@ -418,6 +429,15 @@ impl DiskMove<'_> {
         let old = std::mem::replace(&mut *self.disk.place(), self.place);
         before.file().close().await?;
         Ok((OldDisk(old), self.report))
+    }
+
+    /// Ends the move and keeps the copy with the writes that completed before
+    /// [`pause`](Self::pause). The guest continues on the source.
+    pub(crate) async fn detach(mut self) -> Result<CopyReport> {
+        self.mirror = None;
+        self.file.close().await?;
+        self.place.keep();
+        Ok(self.report)
     }
 
     /// Ends the move and removes the copy. The guest continues on the source.

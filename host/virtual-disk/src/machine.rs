@@ -198,9 +198,7 @@ impl VirtualMachine {
         format: Option<DiskFormat>,
         progress: Progress<'_>,
     ) -> Result<(Self, CopyReport)> {
-        let vmx = Vmx { display_name: name.to_owned(), template: false, disks: Vec::new(), ..self.vmx.clone() };
-        let mut copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
-        copy.make_directory().await?;
+        let mut copy = self.copy_named(datastore, name).await?;
         match self.copy_disks(&mut copy, format, progress).await {
             Ok(report) => {
                 copy.keep();
@@ -211,6 +209,14 @@ impl VirtualMachine {
                 Err(error)
             }
         }
+    }
+
+    /// Creates the directory of a copy of this machine, which has no disks yet.
+    async fn copy_named(&self, datastore: &Datastore, name: &str) -> Result<Self> {
+        let vmx = Vmx { display_name: name.to_owned(), template: false, disks: Vec::new(), ..self.vmx.clone() };
+        let copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
+        copy.make_directory().await?;
+        Ok(copy)
     }
 
     /// Copies the disks to the new directory of `copy` and writes its `.vmx`.
@@ -329,11 +335,32 @@ impl VirtualMachine {
         format: Option<DiskFormat>,
         progress: Progress<'_>,
     ) -> Result<CopyReport> {
-        let has_snapshots = self.has_snapshots().await?;
+        let identities = disks.iter().map(VirtualDisk::identity).collect();
+        let moves =
+            self.mirror_disks((disks, identities), place, (format, self.has_snapshots().await?), progress).await?;
+        if let Err(error) = self.replace_vmx(place).await {
+            return Err(abandon(moves, error).await);
+        }
+        let mut report = CopyReport::default();
+        for one in moves {
+            report.add(one.switch().await?.1);
+        }
+        Ok(report)
+    }
+
+    /// Copies open disks to the directory of `place` while they are in use, and then makes the
+    /// writes of all of them wait. After an error nothing is left of the copies.
+    async fn mirror_disks<'a>(
+        &self,
+        (disks, identities): (&'a [VirtualDisk], Vec<[u8; 16]>),
+        place: &Self,
+        (format, has_snapshots): (Option<DiskFormat>, bool),
+        progress: Progress<'_>,
+    ) -> Result<Vec<DiskMove<'a>>> {
         let mut moves: Vec<DiskMove<'_>> = Vec::new();
-        for (disk, name) in disks.iter().zip(&place.vmx.disks) {
+        for ((disk, name), identity) in disks.iter().zip(&place.vmx.disks).zip(identities) {
             let target = CopyTarget { format, has_snapshots, ..CopyTarget::new(place.datastore(), &place.path(name)) };
-            match disk.copy_to(&target, progress).await {
+            match disk.copy_to(&target, identity, progress).await {
                 Ok(one) => moves.push(one),
                 Err(error) => return Err(abandon(moves, error).await),
             }
@@ -343,13 +370,24 @@ impl VirtualMachine {
                 return Err(abandon(moves, error).await);
             }
         }
-        if let Err(error) = self.replace_vmx(place).await {
-            return Err(abandon(moves, error).await);
-        }
+        Ok(moves)
+    }
+
+    /// Copies open disks to a machine of another name, in the state of one instant.
+    async fn clone_disks(
+        &self,
+        disks: &[VirtualDisk],
+        copy: &mut Self,
+        format: Option<DiskFormat>,
+        progress: Progress<'_>,
+    ) -> Result<CopyReport> {
+        copy.vmx.disks = (0..disks.len()).map(|index| copy.disk_name(index)).collect();
+        let identities = disks.iter().map(|_| copy.store.new_uuid()).collect::<Result<_>>()?;
         let mut report = CopyReport::default();
-        for one in moves {
-            report.add(one.switch().await?.1);
+        for one in self.mirror_disks((disks, identities), copy, (format, false), progress).await? {
+            report.add(one.detach().await?);
         }
+        copy.write().await?;
         Ok(report)
     }
 

@@ -54,7 +54,11 @@ impl EsxiHost {
                 let adapters = state.adapters;
                 let known = state.devices.iter().position(|device| device.name == identity.name);
                 let at = known.unwrap_or_else(|| {
-                    state.devices.push(DeviceRecord::new(identity, Vec::new(), adapters));
+                    let mut device = DeviceRecord::new(identity, Vec::new(), adapters);
+                    if let Some(rule) = state.satp_rules.iter().find(|r| r.matches(&device.vendor, &device.product)) {
+                        device.policy = rule.policy;
+                    }
+                    state.devices.push(device);
                     state.devices.len() - 1
                 });
                 let device = &mut state.devices[at];

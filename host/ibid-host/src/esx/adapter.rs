@@ -76,7 +76,19 @@ pub(crate) enum CoreAdapter {
     /// List the adapters
     List,
     /// Claim the devices of all portals
-    Rescan,
+    Rescan(Rescan),
+}
+
+/// Options of `rescan`. The adapters share their portals: a rescan of one is a rescan of all.
+#[derive(Args, Clone, Debug)]
+#[command(group(clap::ArgGroup::new("adapters").args(["all", "adapter"])))]
+pub(crate) struct Rescan {
+    /// Rescan all adapters
+    #[arg(short, long)]
+    all: bool,
+    /// Rescan this adapter
+    #[arg(short = 'A', long, value_name = "ADAPTER")]
+    adapter: Option<String>,
 }
 
 /// Options of `claim`.
@@ -134,9 +146,13 @@ pub(crate) fn iscsi(host: &EsxiHost, verb: &Iscsi, formatter: Formatter) -> Resu
     }
 }
 
+fn adapter_name(number: u32) -> String {
+    format!("vmhba{}", 64 + number)
+}
+
 fn adapters(host: &EsxiHost) -> Vec<Record> {
     let describe = |number: u32| {
-        let name = format!("vmhba{}", 64 + number);
+        let name = adapter_name(number);
         Record::titled(&name)
             .with("Name", host.iqn())
             .with("Driver", "iscsi_vmk")
@@ -151,7 +167,12 @@ fn adapters(host: &EsxiHost) -> Vec<Record> {
 pub(crate) async fn core(host: &EsxiHost, verb: &CoreAdapter, formatter: Formatter) -> Result<String, Failure> {
     match verb {
         CoreAdapter::List => Ok(formatter.print(&adapters(host))),
-        CoreAdapter::Rescan => {
+        CoreAdapter::Rescan(args) => {
+            let names: Vec<String> = (0..host.adapters()).map(adapter_name).collect();
+            if let Some(name) = args.adapter.as_ref().filter(|name| !args.all && !names.contains(name)) {
+                let hint = format!("use --all or one of {}", names.join(", "));
+                return Err(Failure::usage(format!("the host has no adapter {name}"), hint));
+            }
             let portals = host.portals()?;
             if portals.is_empty() {
                 let hint = "run `ibid-host esxcli iscsi adapter discovery sendtarget add --address HOST[:PORT]`";
@@ -213,6 +234,19 @@ mod tests {
         let text = send(&host, SendTarget::List);
         assert_eq!(text, "10.0.0.1:3261\n   Adapter: vmhba64\n   Sendtarget: 10.0.0.1:3261\n");
         assert_eq!(host.portals().unwrap()[0].credentials.as_ref().unwrap().secret, "p");
+    }
+
+    #[tokio::test]
+    async fn rescan_needs_an_adapter_of_the_host() {
+        let host = EsxiHost::transient("esx01").unwrap();
+        let rescan = |all, adapter: Option<&str>| {
+            let args = Rescan { all, adapter: adapter.map(str::to_owned) };
+            let host = host.clone();
+            async move { core(&host, &CoreAdapter::Rescan(args), Formatter::Text).await.unwrap_err().to_string() }
+        };
+        assert_eq!(rescan(false, Some("vmhba70")).await, "the host has no adapter vmhba70");
+        let no_portal = "no discovery portal is configured";
+        assert_eq!([rescan(false, Some("vmhba65")).await, rescan(true, None).await], [no_portal; 2]);
     }
 
     #[test]

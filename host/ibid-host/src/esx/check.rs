@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::out::out;
 use clap::Args;
 use esxi_host::{EsxiHost, Setting};
-use multipath::{PathPolicy, PathState, Primitive, Support};
+use multipath::{PathPolicy, PathState, Primitive, SharedDisk as _, Support};
 use serde::Serialize;
 use virtual_disk::reclaim::{DEFAULT_UNIT, logged_blocks};
 
@@ -48,7 +48,7 @@ impl Finding {
 /// Runs the verb; fails if the host deviates from a best practice.
 pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failure> {
     let host = args.open()?;
-    let views = DeviceView::collect(&host, None).await;
+    let views = probed_views(&host).await;
     let volumes = filesystem::lines(&host).await;
     let closed = host.close().await;
     let (views, volumes, log) = (views?, volumes?, host.recent_log()?);
@@ -62,6 +62,18 @@ pub(crate) async fn run(args: &HostArgs, check: &CheckArgs) -> Result<(), Failur
         0 => Ok(()),
         wrong => Err(Failure::Wrong(format!("{wrong} of {} best practices are not met", findings.len()))),
     }
+}
+
+/// Returns the devices, after the support of offloads that were never used was determined.
+async fn probed_views(host: &EsxiHost) -> Result<Vec<DeviceView>, Failure> {
+    let mut views = DeviceView::collect(host, None).await?;
+    for view in &mut views {
+        if let Ok(disk) = host.iscsi_disk(&view.record.name).await {
+            disk.probe_support().await;
+            view.record.vaai = disk.vaai();
+        }
+    }
+    Ok(views)
 }
 
 fn json(findings: &[Finding]) -> String {
@@ -154,24 +166,36 @@ fn device_findings(view: &DeviceView) -> Vec<Finding> {
         let found = if state.enabled { state.support.to_string() } else { "disabled for this device".to_owned() };
         let option = primitive.to_string().to_lowercase();
         let set = format!("ibid-host esxcli storage core device vaai status set --device {name}");
-        findings.push(Finding::new(name, practice, device.vaai.is_usable(primitive), found, || {
-            if state.support == Support::Unsupported && state.enabled {
-                format!("{set} --forget, if the array supports it now")
-            } else {
-                format!("{set} --{option} enable")
-            }
-        }));
+        findings.push(Finding::new(
+            name,
+            practice,
+            state.enabled && state.support == Support::Supported,
+            found,
+            || {
+                if state.support == Support::Unknown {
+                    format!("ibid-host esxcli storage core path list --device {name} shows why it does not answer")
+                } else if state.support == Support::Unsupported && state.enabled {
+                    format!("{set} --forget, if the array supports it now")
+                } else {
+                    format!("{set} --{option} enable")
+                }
+            },
+        ));
     }
     findings
 }
 
-/// Checks the largest UNMAP iteration of a datastore in the host's log.
+/// Checks the largest iteration of the last UNMAP of a datastore in the host's log. Each process of
+/// the host has its own number in the log; an UNMAP is one process.
 /// Current ESXi versions replace a count above 1 % of the free blocks by 200. Older versions do
 /// not, and the temporary file that holds the blocks then fills the datastore.
 fn unmap_finding(line: &filesystem::Line, log: &[String]) -> Finding {
     let most = (line.space.free / 100).max(DEFAULT_UNIT);
-    let count = |text: &String| logged_blocks(text, &line.info.uuid.to_string());
-    let last = log.iter().filter_map(count).max();
+    let uuid = line.info.uuid.to_string();
+    let runs = log.iter().filter_map(|text| Some((process_of(text), logged_blocks(text, &uuid)?)));
+    let runs: Vec<(Option<&str>, u64)> = runs.collect();
+    let latest = runs.last().map(|(process, _)| *process);
+    let last = runs.iter().filter(|(process, _)| Some(*process) == latest).map(|(_, blocks)| *blocks).max();
     let found = match last {
         Some(last) => format!("{last} blocks, limit {most}"),
         None => format!("not run, limit {most} blocks"),
@@ -180,6 +204,11 @@ fn unmap_finding(line: &filesystem::Line, log: &[String]) -> Finding {
     Finding::new(label, practice, last.is_none_or(|last| last <= most), found, || {
         format!("ibid-host esxcli storage vmfs unmap --volume-label {label} --reclaim-unit {most}")
     })
+}
+
+/// Returns the process in a log line: `… cpu0:PROCESS)text`.
+fn process_of(line: &str) -> Option<&str> {
+    line.split_once(" cpu0:")?.1.split_once(')').map(|(process, _)| process)
 }
 
 #[cfg(test)]
@@ -226,6 +255,10 @@ mod tests {
         let finding = unmap_finding(&volume(500_000), &log(5001));
         let fix = "ibid-host esxcli storage vmfs unmap --volume-label ds1 --reclaim-unit 5000";
         assert_eq!((finding.ok, finding.fix.as_deref()), (false, Some(fix)));
+        // Only the last UNMAP counts.
+        let mut both = log(5001);
+        both.push(format!("2026-11-22T05:10:56.069Z cpu0:2){}", virtual_disk::reclaim::log_line(640, &uuid)));
+        assert_eq!(unmap_finding(&volume(500_000), &both).found, "640 blocks, limit 5000");
         // These are all correct: 200 blocks, which ESXi always allows; an entry of another
         // datastore; no entry.
         assert!(unmap_finding(&volume(100), &log(200)).ok);
@@ -235,7 +268,11 @@ mod tests {
 
     #[test]
     fn healthy_device_meets_all_practices() {
-        let findings = device_findings(&device(&[PathState::Active; 4]));
+        let mut view = device(&[PathState::Active; 4]);
+        let unknown = device_findings(&view).into_iter().filter(|finding| !finding.ok).count();
+        assert_eq!(unknown, 4, "unknown support is not enough");
+        Primitive::ALL.into_iter().for_each(|one| view.record.vaai.of_mut(one).support = Support::Supported);
+        let findings = device_findings(&view);
         assert!(findings.iter().all(|finding| finding.ok), "{findings:?}");
         assert_eq!(findings.len(), 8);
     }
@@ -244,6 +281,7 @@ mod tests {
     fn device_findings_name_the_fix() {
         let mut view = device(&[PathState::Active, PathState::Dead]);
         view.record.policy = PathPolicy::RoundRobin { iops: 1000 };
+        Primitive::ALL.into_iter().for_each(|one| view.record.vaai.of_mut(one).support = Support::Supported);
         view.record.vaai.clone.enabled = false;
         view.record.vaai.zero.support = Support::Unsupported;
         let name = "naa.624a9370753d69fe46db318d00011014";

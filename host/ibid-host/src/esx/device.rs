@@ -4,8 +4,8 @@ use super::record::{Formatter, Record};
 use super::view::{DeviceView, PathView, overall};
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use esxi_host::EsxiHost;
-use multipath::{PathState, Primitive, VaaiStatus};
+use esxi_host::{DeviceRecord, EsxiHost};
+use multipath::{CountersSnapshot, PathState, Primitive, VaaiStatus};
 
 /// Optional choice of one device.
 #[derive(Args, Clone, Debug)]
@@ -25,6 +25,16 @@ pub(crate) enum CoreDevice {
     Vaai(Vaai),
     /// Change a device setting
     Set(DeviceSetArgs),
+    /// Show the counters of a device
+    #[command(subcommand)]
+    Stats(DeviceStats),
+}
+
+/// `esxcli storage core device stats`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum DeviceStats {
+    /// Show the counters since the host was created
+    Get(DeviceArg),
 }
 
 /// Options of `set`.
@@ -101,11 +111,14 @@ pub(crate) async fn device(host: &EsxiHost, verb: &CoreDevice, formatter: Format
             host.set_queue_depth(&args.device, args.max_queue_depth.into())?;
             return Ok(String::new());
         }
+        CoreDevice::Stats(DeviceStats::Get(args)) => {
+            let devices = chosen(host, args)?;
+            let counters = host.counters()?;
+            let of = |device: &DeviceRecord| counters.get(&device.name).copied().unwrap_or_default();
+            devices.iter().map(|device| stats(device, &of(device))).collect()
+        }
         CoreDevice::Vaai(Vaai::Status(VaaiVerb::Get(args))) => {
-            let devices = match &args.device {
-                Some(name) => vec![host.device(name)?],
-                None => host.devices(),
-            };
+            let devices = chosen(host, args)?;
             devices.iter().map(|device| vaai_status(&device.name, &device.vaai)).collect()
         }
         CoreDevice::Vaai(Vaai::Status(VaaiVerb::Set(args))) => {
@@ -114,6 +127,32 @@ pub(crate) async fn device(host: &EsxiHost, verb: &CoreDevice, formatter: Format
         }
     };
     Ok(formatter.print(&records))
+}
+
+/// Returns the chosen device, or all devices.
+fn chosen(host: &EsxiHost, args: &DeviceArg) -> Result<Vec<DeviceRecord>, Failure> {
+    match &args.device {
+        Some(name) => Ok(vec![host.device(name)?]),
+        None => Ok(host.devices()),
+    }
+}
+
+/// Formats the counters of a device with those fields of ESXi that the host counts.
+fn stats(device: &DeviceRecord, counters: &CountersSnapshot) -> Record {
+    let offloads = [counters.ats, counters.clone_read, counters.zero, counters.delete];
+    let failed = counters.errors + offloads.iter().map(|offload| offload.failed).sum::<u64>();
+    let successful = counters.reads + counters.writes + offloads.iter().map(|offload| offload.done).sum::<u64>();
+    let blocks = |bytes: u64| bytes / u64::from(device.block_bytes.max(1));
+    Record::titled(&device.name)
+        .with("Device", device.name.clone())
+        .with("Successful Commands", successful.saturating_sub(counters.errors))
+        .with("Blocks Read", blocks(counters.read_bytes))
+        .with("Blocks Written", blocks(counters.write_bytes))
+        .with("Read Operations", counters.reads)
+        .with("Write Operations", counters.writes)
+        .with("Reserve Operations", counters.reservations)
+        .with("Reservation Conflicts", counters.conflicts)
+        .with("Failed Commands", failed)
 }
 
 async fn set_vaai(host: &EsxiHost, args: &VaaiSetArgs) -> Result<(), Failure> {
@@ -207,16 +246,24 @@ pub(crate) async fn path(host: &EsxiHost, verb: &CorePath, formatter: Formatter)
     Ok(formatter.print(&records))
 }
 
+/// Returns the UID of a path: initiator with the ISID of the session, target, device.
+pub(super) fn path_uid(iqn: &str, view: &DeviceView, path: &PathView) -> String {
+    let number = view.paths.iter().position(|other| other.name == path.name).unwrap_or(0) + 1;
+    format!("{iqn}-00023d{number:06x},{}-{}", target_id(view, path), view.record.name)
+}
+
+/// Returns the name of the target, with the target port group if there is one.
+fn target_id(view: &DeviceView, path: &PathView) -> String {
+    let array = &view.record.array;
+    let group = path.status.as_ref().and_then(|status| status.group);
+    group.map_or_else(|| array.clone(), |group| format!("{array},t,{group}"))
+}
+
 fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
     let device = &view.record;
     let parts: Vec<&str> = path.name.split(':').collect();
     let part = |at: usize| parts.get(at).map_or("", |part: &&str| part.trim_start_matches(['C', 'T', 'L']));
-    let group = path.status.as_ref().and_then(|status| status.group);
-    let target = match group {
-        Some(group) => format!("{},t,{group}", device.array),
-        None => device.array.clone(),
-    };
-    let uid = format!("{iqn}-{target}-{}", device.name);
+    let (target, uid) = (target_id(view, path), path_uid(iqn, view, path));
     let portal = path.status.as_ref().map_or(String::new(), |status| status.portal.to_string());
     let record = Record::titled(&uid)
         .with("UID", uid.clone())
@@ -240,7 +287,7 @@ fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
 }
 
 /// Returns ESXi's name of a path state. Unoptimized paths count as active.
-fn path_state(state: PathState) -> &'static str {
+pub(super) fn path_state(state: PathState) -> &'static str {
     match state {
         PathState::Active | PathState::Unoptimized => "active",
         PathState::Standby => "standby",
@@ -319,7 +366,8 @@ mod tests {
     fn path_list_has_esxi_output() {
         let view = device(&[PathState::Active, PathState::Dead]);
         let text = Formatter::Text.print(&[describe_path("iqn.2026-11.org.ibid:esx01", &view, &view.paths[1])]);
-        let uid = "iqn.2026-11.org.ibid:esx01-iqn.2026-11.org.ibid:array,t,1-naa.624a9370753d69fe46db318d00011014";
+        let uid = "iqn.2026-11.org.ibid:esx01-00023d000002,iqn.2026-11.org.ibid:array,t,1-\
+                   naa.624a9370753d69fe46db318d00011014";
         assert_eq!(
             text,
             format!(
@@ -341,6 +389,16 @@ mod tests {
                 )
             )
         );
+    }
+
+    #[test]
+    fn stats_count_blocks_and_failures() {
+        let mut counters = CountersSnapshot { reads: 5, writes: 4, read_bytes: 4096, errors: 1, ..Default::default() };
+        (counters.ats.done, counters.ats.failed) = (3, 2);
+        let text = Formatter::Text.print(&[stats(&device(&[PathState::Active]).record, &counters)]);
+        for line in ["Successful Commands: 11", "Blocks Read: 8", "Read Operations: 5", "Failed Commands: 3"] {
+            assert!(text.contains(&format!("   {line}\n")), "{text}");
+        }
     }
 
     #[tokio::test]

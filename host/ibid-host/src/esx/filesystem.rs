@@ -26,10 +26,7 @@ pub(super) struct Line {
 pub(super) async fn filesystem(host: &EsxiHost, verb: &Filesystem, formatter: Formatter) -> Result<String, Failure> {
     let Filesystem::List = verb;
     let lines = lines(host).await?;
-    Ok(match formatter {
-        Formatter::Text => table(&lines),
-        Formatter::Json => formatter.print(&lines.iter().map(record).collect::<Vec<_>>()),
-    })
+    Ok(formatter.print_table(&TITLES, &lines.iter().map(record).collect::<Vec<_>>()))
 }
 
 /// Returns the datastores on the host's devices.
@@ -50,54 +47,18 @@ pub(super) async fn lines(host: &EsxiHost) -> Result<Vec<Line>, Failure> {
     Ok(lines)
 }
 
-fn fields(line: &Line) -> [String; 7] {
-    let uuid = line.info.uuid.to_string();
-    [
-        format!("/vmfs/volumes/{uuid}"),
-        line.info.label.clone(),
-        uuid,
-        line.mounted.to_string(),
-        line.info.mode.to_string(),
-        (line.space.blocks * FS_BLOCK_BYTES).to_string(),
-        (line.space.free * FS_BLOCK_BYTES).to_string(),
-    ]
-}
-
 const TITLES: [&str; 7] = ["Mount Point", "Volume Name", "UUID", "Mounted", "Type", "Size", "Free"];
 
 fn record(line: &Line) -> Record {
-    let fields = fields(line);
+    let uuid = line.info.uuid.to_string();
     Record::default()
-        .with("Mount Point", fields[0].as_str())
-        .with("Volume Name", fields[1].as_str())
-        .with("UUID", fields[2].as_str())
+        .with("Mount Point", format!("/vmfs/volumes/{uuid}"))
+        .with("Volume Name", line.info.label.as_str())
+        .with("UUID", uuid)
         .with("Mounted", line.mounted)
-        .with("Type", fields[4].as_str())
+        .with("Type", line.info.mode.to_string())
         .with("Size", line.space.blocks * FS_BLOCK_BYTES)
         .with("Free", line.space.free * FS_BLOCK_BYTES)
-}
-
-/// Formats a table as esxcli does: columns as wide as their widest cell, booleans and numbers
-/// right-aligned.
-fn table(lines: &[Line]) -> String {
-    let rows: Vec<[String; 7]> = lines.iter().map(fields).collect();
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].len()).chain([TITLES[column].len()]).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..TITLES.len()).map(width).collect();
-    let cell = |column: usize, text: &str| match column {
-        3 | 5 | 6 => format!("{text:>width$}", width = widths[column]),
-        _ => format!("{text:<width$}", width = widths[column]),
-    };
-    let line = |cells: [&str; 7]| {
-        let cells: Vec<String> = cells.iter().enumerate().map(|(column, text)| cell(column, text)).collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    let dashes: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    let mut out = line(TITLES) + &format!("{}\n", dashes.join("  "));
-    for row in &rows {
-        out += &line([&row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6]]);
-    }
-    out
 }
 
 #[cfg(test)]
@@ -122,7 +83,8 @@ pub(super) mod tests {
 
     #[test]
     fn filesystem_list_has_esxcli_layout() {
-        let text = table(&[line("datastore1", DatastoreSpace { blocks: 1000, free: 40 })]);
+        let line = line("datastore1", DatastoreSpace { blocks: 1000, free: 40 });
+        let text = Formatter::Text.print_table(&TITLES, &[record(&line)]);
         let expected = "\
 Mount Point                                        Volume Name  UUID                                 Mounted  Type          Size      Free
 -------------------------------------------------  -----------  -----------------------------------  -------  ------  ----------  --------

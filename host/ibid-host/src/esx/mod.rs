@@ -8,6 +8,7 @@ mod filesystem;
 mod host_args;
 mod nmp;
 mod record;
+mod satp;
 mod settings;
 mod unmap;
 mod view;
@@ -71,6 +72,9 @@ enum Core {
     /// Manage adapters
     #[command(subcommand)]
     Adapter(adapter::CoreAdapter),
+    /// List the rules that assign devices to plug-ins
+    #[command(subcommand)]
+    Claimrule(satp::ClaimRule),
     /// Manage devices
     #[command(subcommand)]
     Device(device::CoreDevice),
@@ -104,6 +108,7 @@ pub(crate) async fn esxcli(host: &HostArgs, args: &EsxcliArgs) -> Result<(), Fai
         Esxcli::System(System::Settings(SystemSettings::Advanced(verb))) => settings::advanced(&host, verb, formatter),
         Esxcli::Iscsi(verb) => adapter::iscsi(&host, verb, formatter),
         Esxcli::Storage(Storage::Core(Core::Adapter(verb))) => adapter::core(&host, verb, formatter).await,
+        Esxcli::Storage(Storage::Core(Core::Claimrule(verb))) => Ok(satp::claim_rules(verb, formatter)),
         Esxcli::Storage(Storage::Core(Core::Device(verb))) => device::device(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Core(Core::Path(verb))) => device::path(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Filesystem(verb)) => filesystem::filesystem(&host, verb, formatter).await,

@@ -1,12 +1,13 @@
 //! `esxcli storage nmp`: path selection.
 
-use super::device::DeviceArg;
+use super::device::{DeviceArg, path_uid};
 use super::record::{Formatter, Record};
-use super::view::DeviceView;
+use super::satp;
+use super::view::{DeviceView, PathView};
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use esxi_host::EsxiHost;
-use multipath::PathPolicy;
+use multipath::{PathPolicy, PathState};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -23,6 +24,19 @@ pub(crate) enum Nmp {
     /// Configure path selection policies
     #[command(subcommand)]
     Psp(Psp),
+    /// List paths with their group states
+    #[command(subcommand)]
+    Path(NmpPath),
+    /// Manage the rules that choose a policy for new devices
+    #[command(subcommand)]
+    Satp(satp::Satp),
+}
+
+/// `esxcli storage nmp path`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum NmpPath {
+    /// List the paths
+    List(DeviceArg),
 }
 
 /// `esxcli storage nmp device`.
@@ -137,6 +151,13 @@ pub(crate) async fn nmp(host: &EsxiHost, verb: &Nmp, formatter: Formatter) -> Re
             let views = DeviceView::collect(host, args.device.as_deref()).await?;
             return Ok(formatter.print(&views.iter().map(describe).collect::<Vec<_>>()));
         }
+        Nmp::Path(NmpPath::List(args)) => {
+            let views = DeviceView::collect(host, args.device.as_deref()).await?;
+            let iqn = host.iqn();
+            let records = views.iter().flat_map(|view| view.paths.iter().map(|path| describe_path(&iqn, view, path)));
+            return Ok(formatter.print(&records.collect::<Vec<_>>()));
+        }
+        Nmp::Satp(verb) => return satp::satp(host, verb, formatter),
         Nmp::Device(NmpDevice::Set(args)) => {
             // Without an explicit limit, round robin gets ESXi's default limit.
             let policy = match args.psp {
@@ -159,6 +180,32 @@ pub(crate) async fn nmp(host: &EsxiHost, verb: &Nmp, formatter: Formatter) -> Re
         }
     }
     Ok(String::new())
+}
+
+/// Formats a path with the fields of ESXi.
+fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
+    let group = path.status.as_ref().and_then(|status| status.group);
+    let (state, access) = match path.state() {
+        PathState::Active => ("active", "AO"),
+        PathState::Unoptimized => ("active unoptimized", "ANO"),
+        PathState::Standby => ("standby", "STBY"),
+        PathState::Dead => ("dead", "UNAVAIL"),
+    };
+    let config = match group {
+        Some(group) => format!("{{TPG_id={group},TPG_state={access}}}"),
+        None => "SATP VMW_SATP_DEFAULT_AA does not support path configuration.".to_owned(),
+    };
+    Record::titled(&path_uid(iqn, view, path))
+        .with("Runtime Name", path.name.clone())
+        .with("Device", view.record.name.clone())
+        .with("Device Display Name", view.record.display_name())
+        .with("Group State", state)
+        .with("Array Priority", 0)
+        .with("Storage Array Type Path Config", config)
+        .with(
+            "Path Selection Policy Path Config",
+            format!("PSP {} does not support path configuration.", view.record.policy.name()),
+        )
 }
 
 async fn round_robin(host: &EsxiHost, config: &RoundRobinConfig, formatter: Formatter) -> Result<String, Failure> {
@@ -227,13 +274,12 @@ fn array_type(view: &DeviceView) -> (&'static str, String) {
         return ("VMW_SATP_DEFAULT_AA", "{action_OnRetryErrors=off}".to_owned());
     }
     let word = |state| match state {
-        multipath::PathState::Active => "AO",
-        multipath::PathState::Unoptimized => "ANO",
-        multipath::PathState::Standby => "STBY",
-        multipath::PathState::Dead => "UNAVAIL",
+        PathState::Active => "AO",
+        PathState::Unoptimized => "ANO",
+        PathState::Standby => "STBY",
+        PathState::Dead => "UNAVAIL",
     };
-    let format_group =
-        |(group, state): (&u16, &multipath::PathState)| format!("{{TPG_id={group},TPG_state={}}}", word(*state));
+    let format_group = |(group, state): (&u16, &PathState)| format!("{{TPG_id={group},TPG_state={}}}", word(*state));
     let group_states: String = groups.iter().map(format_group).collect();
     let config = "implicit_support=on; explicit_support=off; explicit_allow=on; alua_followover=on; \
                   action_OnRetryErrors=off;";

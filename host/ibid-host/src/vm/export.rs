@@ -1,13 +1,16 @@
 //! `vm export`: powers a machine on and serves its disks to NBD clients.
 
-use super::machines::{describe_transfer, find, size};
+use super::machines::{find, size};
 use crate::failure::Failure;
 use crate::interrupt::{stop_requested, until_stopped};
 use crate::nbd::{Export, ExportFuture, Exports, serve};
 use crate::out::outln;
+use crate::transfer::report_transfer;
 use crate::vmfs::{Meter, Volumes, failed};
 use bytes::Bytes;
 use clap::Args;
+use datastore::Datastore;
+use esxi_host::EsxiHost;
 use platform::net::Listener;
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +29,21 @@ pub(crate) struct ExportArgs {
     /// Move the machine to this datastore after the first request
     #[arg(long, value_name = "DATASTORE")]
     migrate: Option<String>,
+    /// Copy the machine under this name after the first request
+    #[arg(long, value_name = "NAME", conflicts_with = "migrate")]
+    clone: Option<String>,
+    /// Datastore of the copy [default: that of the machine]
+    #[arg(long, value_name = "DATASTORE", requires = "clone")]
+    clone_to: Option<String>,
+}
+
+/// The work that the host does while the disks are served.
+enum Work {
+    None,
+    /// Move the machine; with the bytes of its disks.
+    Migrate(Datastore, u64),
+    /// Copy the machine under this name.
+    Clone(Datastore, String, u64),
 }
 
 /// A disk of the machine.
@@ -83,23 +101,32 @@ impl Export for DiskExport {
 pub(super) async fn export(volumes: &mut Volumes, args: &ExportArgs) -> Result<(), Failure> {
     let start = async {
         let machine = find(volumes, &args.name).await?;
-        let target = match &args.migrate {
-            Some(label) => Some((volumes.mount(label).await?, size(&machine).await?)),
-            None => None,
+        let bytes = size(&machine).await?;
+        let work = match (&args.migrate, &args.clone) {
+            (Some(label), _) => Work::Migrate(volumes.mount(label).await?, bytes),
+            (None, Some(name)) => {
+                let datastore = match &args.clone_to {
+                    Some(label) => volumes.mount(label).await?,
+                    None => machine.datastore().clone(),
+                };
+                Work::Clone(datastore, name.clone(), bytes)
+            }
+            (None, None) => Work::None,
         };
         let listener = Listener::bind(args.nbd).await;
         let listener = listener.map_err(|error| Failure::File { path: args.nbd.to_string(), error })?;
-        Ok((machine.power_on().await.map_err(failed(&args.name))?, target, listener))
+        Ok((machine.power_on().await.map_err(failed(&args.name))?, work, listener))
     };
-    let (mut running, target, listener) = until_stopped(Box::pin(start)).await?;
-    let served = serve_until_stopped(&mut running, target, listener).await;
+    let (mut running, work, listener) = until_stopped(Box::pin(start)).await?;
+    let served = serve_until_stopped(volumes.host(), &mut running, work, listener).await;
     running.power_off().await.map_err(failed(&args.name))?;
     served
 }
 
 async fn serve_until_stopped(
+    host: &EsxiHost,
     running: &mut RunningMachine,
-    target: Option<(datastore::Datastore, u64)>,
+    work: Work,
     listener: Listener,
 ) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(|error| Failure::File { path: "NBD".to_owned(), error })?;
@@ -115,20 +142,41 @@ async fn serve_until_stopped(
         })
         .collect();
     let exports: Exports = Arc::new(exports);
-    let moved = async {
-        if let Some((datastore, bytes)) = &target {
+    let worked = async {
+        if !matches!(work, Work::None) {
             used.notified().await;
-            let meter = Meter::new("Migrate", *bytes);
-            let report = running.migrate(datastore, None, &|done| meter.advance(done)).await;
-            let report = report.map_err(failed("migration"))?;
-            meter.end();
-            outln!("{}", describe_transfer(&report));
         }
+        perform(host, running, &work).await?;
         std::future::pending::<Result<(), Failure>>().await
     };
     tokio::select! {
         served = serve(listener, exports) => served.map_err(|error| Failure::File { path: address.to_string(), error }),
-        moved = moved => moved,
+        worked = worked => worked,
         stopped = stop_requested() => stopped.map_err(|error| Failure::File { path: "signals".to_owned(), error }),
     }
+}
+
+async fn perform(host: &EsxiHost, running: &mut RunningMachine, work: &Work) -> Result<(), Failure> {
+    match work {
+        Work::None => {}
+        Work::Migrate(datastore, bytes) => {
+            let meter = Meter::new("Migrate", *bytes);
+            let report = running.migrate(datastore, None, &|done| meter.advance(done)).await;
+            let report = report.map_err(failed("migration"))?;
+            meter.end();
+            report_transfer(
+                host,
+                &format!("migration of {} to {}", running.machine().name(), datastore.info().label),
+                &report,
+            )?;
+        }
+        Work::Clone(datastore, name, bytes) => {
+            let meter = Meter::new("Clone", *bytes);
+            let cloned = running.clone_to(datastore, name, None, &|done| meter.advance(done)).await;
+            let (_, report) = cloned.map_err(failed(name))?;
+            meter.end();
+            report_transfer(host, &format!("clone of {} to {name}", running.machine().name()), &report)?;
+        }
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::vmfs::{Volumes, failed};
-use virtual_disk::{CopyReport, VirtualMachine};
+use virtual_disk::VirtualMachine;
 
 /// Finds the virtual machine `name` on any datastore.
 pub(super) async fn find(volumes: &mut Volumes, name: &str) -> Result<VirtualMachine, Failure> {
@@ -23,12 +23,4 @@ pub(super) async fn find(volumes: &mut Volumes, name: &str) -> Result<VirtualMac
 pub(super) async fn size(machine: &VirtualMachine) -> Result<u64, Failure> {
     let descriptors = machine.descriptors().await.map_err(failed(machine.name()))?;
     Ok(descriptors.iter().map(virtual_disk::Descriptor::bytes).sum())
-}
-
-/// Describes whether a copy was offloaded, and if not, why.
-pub(super) fn describe_transfer(report: &CopyReport) -> String {
-    match report.by_host {
-        None => format!("Offloaded: {} XCOPY commands", report.work.xcopy.commands),
-        Some(why) => format!("Not offloaded: {why}"),
-    }
 }

@@ -10,10 +10,11 @@ use crate::esx::HostArgs;
 use crate::failure::Failure;
 use crate::interrupt::{stop_requested, until_stopped};
 use crate::out::{out, outln};
+use crate::transfer::report_transfer;
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmVerb;
 use args::{CopyArgs, CreateArgs, MigrateArgs, Power};
-use machines::{describe_transfer, find, size};
+use machines::{find, size};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use virtual_disk::unmap::{ReclaimPriority, automatic_until};
@@ -94,8 +95,7 @@ async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<()
     let copied = source.clone_to(&datastore, &args.name, args.format, &|done| meter.advance(done)).await;
     let (_, report) = copied.map_err(failed(&args.name))?;
     meter.end();
-    outln!("{}", describe_transfer(&report));
-    Ok(())
+    report_transfer(volumes.host(), &format!("clone of {} to {}", args.source, args.name), &report)
 }
 
 async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failure> {
@@ -113,8 +113,7 @@ async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failur
     };
     let report = report.map_err(failed(&args.name))?;
     meter.end();
-    outln!("{}", describe_transfer(&report));
-    Ok(())
+    report_transfer(volumes.host(), &format!("migration of {} to {}", args.name, args.datastore), &report)
 }
 
 async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ impl From<FileSystem> for Mode {
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("action").required(true).args([
     "createfs", "create", "clone", "import", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
-    "chain", "grow", "lock_info",
+    "chain", "grow", "lock_info", "query",
 ])))]
 pub(crate) struct VmkfstoolsArgs {
     /// Create a datastore on a device (naa.…:1)
@@ -51,7 +51,7 @@ pub(crate) struct VmkfstoolsArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) import: Option<std::path::PathBuf>,
     /// Reclaim this percentage of free space with a balloon file (VMFS 5)
-    #[arg(short = 'y', long = "reclaimBlocks", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(short = 'y', long = "reclaimBlocks", value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(crate) reclaim: Option<u32>,
     /// Overwrite a virtual disk with zeros
     #[arg(short = 'w', long = "writezeros")]
@@ -80,6 +80,9 @@ pub(crate) struct VmkfstoolsArgs {
     /// Show the lock of a file
     #[arg(short = 'D', long = "lockinfo")]
     pub(crate) lock_info: bool,
+    /// Show the attributes of a datastore
+    #[arg(short = 'P', long = "queryfs")]
+    pub(crate) query: bool,
     /// File (/vmfs/volumes/DATASTORE/…), datastore or device
     pub(crate) path: String,
 }
@@ -148,6 +151,6 @@ mod tests {
         use clap::error::ErrorKind;
         assert_eq!(parse("-w -j a.vmdk").unwrap_err(), ErrorKind::ArgumentConflict);
         assert_eq!(parse("a.vmdk").unwrap_err(), ErrorKind::MissingRequiredArgument);
-        assert_eq!(parse("-y 0 a").unwrap_err(), ErrorKind::ValueValidation);
+        assert_eq!([parse("-y 0 a"), parse("-y 100 a")].map(|line| line.unwrap_err()), [ErrorKind::ValueValidation; 2]);
     }
 }

@@ -7,6 +7,7 @@ use crate::esx::HostArgs;
 use crate::failure::Failure;
 use crate::interrupt::until_stopped;
 use crate::out::{out, outln};
+use crate::transfer::report_host_copy;
 use crate::vmfs::{Meter, Volumes, failed};
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Datastore, FileAccess, FormatOptions, Mode};
@@ -32,6 +33,11 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     let (datastore, file) = volumes.open(&args.path).await?;
     if let Some(percent) = args.reclaim {
         return reclaim(volumes, &datastore, percent).await;
+    }
+    if args.query {
+        let space = datastore.space().await.map_err(failed(&args.path))?;
+        outln!("{}", output::query(datastore.info(), space, &datastore.disk().identity().name));
+        return Ok(());
     }
     if args.lock_info {
         return lock_info(&datastore, &file).await;
@@ -128,11 +134,7 @@ async fn clone(
     meter.end();
     closed.map_err(failed(source))?;
     copy.close().await.map_err(failed(&args.path))?;
-    let way = match report.by_host {
-        None => format!("{} XCOPY commands", report.work.xcopy.commands),
-        Some(why) => format!("software data mover: {why}"),
-    };
-    Ok(volumes.host().log(&format!("FSDisk: clone of {source} to {}: {way}", args.path))?)
+    report_host_copy(volumes.host(), &format!("clone of {source} to {}", args.path), &report)
 }
 
 /// Creates a disk from a raw image. Parts of zeros are not written.

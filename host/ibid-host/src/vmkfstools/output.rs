@@ -1,6 +1,6 @@
 //! The output of `vmkfstools`, in ESXi's wording.
 
-use datastore::{FileKind, Mode, Stat, VolumeUuid};
+use datastore::{DatastoreSpace, FS_BLOCK_BYTES, FileKind, Mode, Stat, VolumeInfo, VolumeUuid};
 use virtual_disk::DiskFormat;
 
 /// Returns the first lines of `vmkfstools -C`.
@@ -95,6 +95,27 @@ pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
     )
 }
 
+/// Returns the lines of `vmkfstools -P`: the attributes of a datastore.
+pub(crate) fn query(info: &VolumeInfo, space: DatastoreSpace, device: &str) -> String {
+    // The versions that ESXi 5.5 and 6.5 create.
+    let version = match info.mode {
+        Mode::V5 => "VMFS-5.60",
+        Mode::V6 => "VMFS-6.81",
+    };
+    format!(
+        "{version} file system spanning 1 partitions.\nFile system label (if any): {}\nMode: public\nCapacity {} ({} file \
+         blocks * {FS_BLOCK_BYTES}), {} ({} blocks) avail, max supported file size 70368744177664\nDisk Block Size: \
+         512/512/0\nUUID: {}\nPartitions spanned (on \"lvm\"):\n\t{device}:1\nIs Native Snapshot Capable: {}",
+        info.label,
+        space.blocks * FS_BLOCK_BYTES,
+        space.blocks,
+        space.free * FS_BLOCK_BYTES,
+        space.free,
+        info.uuid,
+        if info.mode == Mode::V6 { "NO" } else { "YES" },
+    )
+}
+
 /// Formats a size as ESXi does: one decimal and a unit.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["bytes", "KB", "MB", "GB", "TB", "PB"];
@@ -124,6 +145,27 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
         assert_eq!(
             created_volume("555acc28-b82a2519-a19d-000c29b96d8d"),
             "Successfully created new volume: 555acc28-b82a2519-a19d-000c29b96d8d"
+        );
+    }
+
+    #[test]
+    fn query_has_esxi_output() {
+        let info = VolumeInfo {
+            uuid: VolumeUuid([0x51; 16]),
+            label: "ds1".to_owned(),
+            mode: Mode::V6,
+            created: 0,
+            partition_lba: 2048,
+            sectors: 1 << 21,
+            blocks: 1000,
+            files: 256,
+        };
+        assert_eq!(
+            query(&info, DatastoreSpace { blocks: 1000, free: 40 }, "naa.1"),
+            "VMFS-6.81 file system spanning 1 partitions.\nFile system label (if any): ds1\nMode: public\nCapacity \
+             1048576000 (1000 file blocks * 1048576), 41943040 (40 blocks) avail, max supported file size \
+             70368744177664\nDisk Block Size: 512/512/0\nUUID: 51515151-51515151-5151-515151515151\nPartitions spanned \
+             (on \"lvm\"):\n\tnaa.1:1\nIs Native Snapshot Capable: NO"
         );
     }
 

@@ -1,6 +1,7 @@
 //! One path: a session with one target port. Its task owns the session and logs in again when it is
 //! lost.
 
+use super::events::EventReporter;
 use super::path_config::PathConfig;
 use super::policy::PathState;
 use super::probe::{Probe, probe};
@@ -72,8 +73,16 @@ pub(super) struct Path {
 struct Shared {
     config: PathConfig,
     now: Mutex<PathRecord>,
+    report: PathReport,
+}
+
+/// Where a path reports changes of its state.
+pub(super) struct PathReport {
     /// Signals that the state of a path has changed.
-    changed: Arc<watch::Sender<u64>>,
+    pub(super) changed: Arc<watch::Sender<u64>>,
+    pub(super) events: Arc<EventReporter>,
+    /// Index of the path.
+    pub(super) index: usize,
 }
 
 #[derive(Default)]
@@ -91,11 +100,11 @@ impl Path {
         name: &str,
         first: Result<(Session, Probe), String>,
         rules: RetryRules,
-        changed: Arc<watch::Sender<u64>>,
+        report: PathReport,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         // The queue depth of the disk bounds the length of the channel.
         let (work, receiver) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { config, now: Mutex::default(), changed });
+        let shared = Arc::new(Shared { config, now: Mutex::default(), report });
         let session = match first {
             Ok((session, probe)) => {
                 shared.set(probe.state, probe.group, None);
@@ -103,6 +112,7 @@ impl Path {
             }
             Err(error_text) => {
                 shared.set(PathState::Dead, None, Some(error_text));
+                shared.report.events.path_changed(shared.report.index, false);
                 None
             }
         };
@@ -165,13 +175,23 @@ impl Path {
 }
 
 impl Shared {
+    /// Changes the state of a session that was lost or established.
+    fn transition(&self, state: PathState, group: Option<u16>, last_error: Option<String>) {
+        let was_alive = self.now.lock().state > PathState::Dead;
+        let is_alive = state > PathState::Dead;
+        self.set(state, group, last_error);
+        if was_alive != is_alive {
+            self.report.events.path_changed(self.report.index, is_alive);
+        }
+    }
+
     fn set(&self, state: PathState, group: Option<u16>, last_error: Option<String>) {
         {
             let mut now = self.now.lock();
             (now.state, now.last_error) = (state, last_error);
             now.group = group.or(now.group);
         }
-        self.changed.send_modify(|version| *version = version.wrapping_add(1));
+        self.report.changed.send_modify(|version| *version = version.wrapping_add(1));
     }
 }
 
@@ -220,7 +240,7 @@ impl Task {
                         self.shared.set(PathState::Dead, None, Some("logged out".to_owned()));
                         return;
                     }
-                    ServeEnd::Lost(error) => self.shared.set(PathState::Dead, None, Some(error.to_string())),
+                    ServeEnd::Lost(error) => self.shared.transition(PathState::Dead, None, Some(error.to_string())),
                 }
             } else if self.refuse_during(tokio::time::sleep(pause)).await.is_none() {
                 return;
@@ -479,7 +499,7 @@ async fn log_in(shared: Arc<Shared>, name: String, time: Duration) -> Option<Ses
             format!("path now leads to device {}", probe.identity.name)
         }
         Ok(Ok((session, probe))) => {
-            shared.set(probe.state, probe.group, None);
+            shared.transition(probe.state, probe.group, None);
             return Some(session);
         }
     };

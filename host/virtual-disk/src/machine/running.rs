@@ -136,6 +136,28 @@ impl RunningMachine {
         Ok(report)
     }
 
+    /// Copies the machine under another name while its guest runs. The copy contains all writes
+    /// that completed before one instant, and none after it, as after a power failure.
+    pub async fn clone_to(
+        &self,
+        datastore: &Datastore,
+        name: &str,
+        format: Option<DiskFormat>,
+        progress: Progress<'_>,
+    ) -> Result<(VirtualMachine, CopyReport)> {
+        let mut copy = self.machine.copy_named(datastore, name).await?;
+        match self.machine.clone_disks(&self.disks, &mut copy, format, progress).await {
+            Ok(report) => {
+                copy.keep();
+                Ok((copy, report))
+            }
+            Err(error) => {
+                copy.discard().await;
+                Err(error)
+            }
+        }
+    }
+
     /// Powers off the machine.
     pub async fn power_off(self) -> Result<VirtualMachine> {
         close_all(&self.disks).await?;

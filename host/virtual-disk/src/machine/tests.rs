@@ -157,3 +157,56 @@ async fn machine_names_outside_the_datastore_are_refused() {
         assert!(matches!(made.err(), Some(VirtualDiskError::MachineName(_))), "{name}");
     }
 }
+
+/// Returns the number in each sector of a disk.
+async fn numbers(disk: &VirtualDisk, sectors: u64) -> Vec<u64> {
+    let data = disk.read(0, sectors * 512).await.unwrap();
+    data.chunks(512).map(|sector| u64::from_le_bytes(sector[..8].try_into().unwrap())).collect()
+}
+
+/// Delays every command, so that the guest runs during a copy.
+struct Delays;
+
+impl multipath::FaultHook for Delays {
+    fn inject(&self, _: &str, _: &str, _: &multipath::Operation) -> multipath::Injection {
+        let delay = std::time::Duration::from_micros(20);
+        multipath::Injection { before: delay, after: delay, outcome: multipath::InjectedOutcome::Done }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clone_of_a_running_machine_is_one_instant() {
+    const SECTORS: u64 = 48;
+    let (array, one, two) = two_datastores().await;
+    array.set_hook(Some(std::sync::Arc::new(Delays)));
+    let running = machine(&one, "vm").await.power_on().await.unwrap();
+    // The guest writes its numbers to both disks in turn, each after the previous one completed.
+    let written = std::cell::Cell::new(0);
+    let guest = async {
+        for number in 1u64.. {
+            let mut data = vec![0; 512];
+            data[..8].copy_from_slice(&number.to_le_bytes());
+            let disk = &running.disks()[number as usize % 2];
+            disk.write(number / 2 % SECTORS * 512, Bytes::from(data)).await.unwrap();
+            written.set(number);
+            tokio::task::yield_now().await;
+        }
+    };
+    let before = written.get();
+    let (copy, report) = tokio::select! {
+        cloned = running.clone_to(&two, "copy", None, &quiet) => cloned.unwrap(),
+        () = guest => unreachable!("the guest runs without end"),
+    };
+    assert!(report.work.xcopy.commands > 0 && written.get() > before);
+    running.power_off().await.unwrap();
+    assert_ne!(copy.descriptors().await.unwrap()[0].uuid, copy.descriptors().await.unwrap()[1].uuid);
+    let copy = copy.power_on().await.unwrap();
+    let found = [numbers(&copy.disks()[0], SECTORS).await, numbers(&copy.disks()[1], SECTORS).await];
+    let last = found.iter().flatten().copied().max().unwrap();
+    assert!(last > 0 && last <= written.get() + 1, "{last}");
+    for number in (last.saturating_sub(2 * SECTORS) + 1)..=last {
+        assert_eq!(found[number as usize % 2][(number / 2 % SECTORS) as usize], number, "of {last}");
+    }
+    copy.power_off().await.unwrap();
+    assert_eq!(names(&two, "copy").await.len(), names(&one, "vm").await.len());
+}
