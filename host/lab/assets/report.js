@@ -20,9 +20,10 @@
     if (a < 119.5) return `${number(v)} s`;
     return `${Math.trunc(Math.round(v) / 60)} min ${Math.round(a) % 60} s`;
   };
+  const a10 = v => Math.abs(v) >= 10240 ? `${number(v / 1024)} GiB` : `${number(v)} MiB`;
   const show = (v, unit) => v == null ? "–" : {
     seconds: () => seconds(v), milliseconds: () => seconds(v / 1e3), per_second: () => `${number(v)} /s`, mib_per_second: () => `${number(v)} MiB/s`,
-    count: () => number(v), times: () => `${number(v)}×`, percent: () => `${number(v)} %`,
+    mebibytes: () => a10(v), count: () => number(v), times: () => `${number(v)}×`, percent: () => `${number(v)} %`,
   }[unit]();
 
   // Axis labels are short and round, so minutes have no seconds.
@@ -103,7 +104,7 @@
     return { range: (u, _, max) => [0, (max || 1) * 1.16] };
   }
 
-  function options(plot, box, data) {
+  function options(plot, box, data, siblings) {
     const { xs, columns } = data, isBars = plot.shape === "bars";
     const small = box.closest(".published") != null;
     const height = isBars ? (small ? 190 : 250) : small ? 200 : 280;
@@ -119,7 +120,9 @@
       return { ...common, width: time ? 1.6 : 2.2, spanGaps: true, fill: time && plot.series.length < 3 ? () => `color-mix(in srgb, ${colour(s.role)} 9%, transparent)` : undefined, points: { show: !time, size: 6, fill: stroke } };
     });
     const places = plot.places.length;
-    const x = isBars ? { time: false, range: [-0.55, places - 0.45] } : { time: false, distr: plot.x.log ? 3 : 1 };
+    // All curves over time of one experiment have the same scale.
+    const ends = plot.shape === "time" ? siblings.filter(p => p.shape === "time").flatMap(p => p.series.flatMap(s => s.points.map(q => q.x))) : [];
+    const x = isBars ? { time: false, range: [-0.55, places - 0.45] } : ends.length ? { time: false, range: [0, Math.max(...ends) || 1] } : { time: false, distr: plot.x.log ? 3 : 1 };
     const xAxis = isBars
       ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => plot.places, grid: { show: false }, size: 30 })
       : axis(plot.x.label, { size: 30, values: (u, v) => v.map(t => t == null ? null : tick(t, plot.x.unit)) });
@@ -144,7 +147,7 @@
     const data = align(plot.series, shift);
     drawn.get(box)?.destroy();
     box.classList.toggle("bars", plot.shape === "bars");
-    drawn.set(box, new uPlot(options(plot, box, data), [data.xs, ...data.columns.map(c => c.y)], box));
+    drawn.set(box, new uPlot(options(plot, box, data, report.outcomes[at][whose].plots), [data.xs, ...data.columns.map(c => c.y)], box));
   }
 
   const boxes = [...document.querySelectorAll("[data-plot]")];

@@ -23,7 +23,7 @@ const ENDPOINTS_BYTES: u64 = 1 << 16;
 pub struct OwnArray {
     program: PathBuf,
     // The process is dropped before its directory, because fields are dropped in this order.
-    _process: Child,
+    process: Child,
     directory: TemporaryDirectory,
     /// Addresses of its iSCSI portals, `host:port`.
     pub portals: Vec<String>,
@@ -59,7 +59,12 @@ impl OwnArray {
         if portals.is_empty() {
             return Err(failed("no portal in endpoints.json".to_owned()));
         }
-        Ok(Self { program: program.to_owned(), _process: process, directory, portals })
+        Ok(Self { program: program.to_owned(), process, directory, portals })
+    }
+
+    /// Returns its process id.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.id()
     }
 
     /// Creates a thin volume and connects it to all hosts as `lun`.

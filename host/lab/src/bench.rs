@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use virtual_disk::{MoverSettings, Outstanding};
 
 /// Sizes of disks and data in the experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct LabBench {
     pub scale: LabScale,
     /// Repetitions of each measurement, at least 1.
     pub repetitions: u32,
+    /// Concurrent commands of one operation, the same in all experiments.
+    pub outstanding: Outstanding,
     /// Progress of the running experiment.
     bar: ProgressBar,
     /// Makes the names of created disks unique.
@@ -61,14 +64,19 @@ pub struct LabBench {
 
 impl LabBench {
     /// Creates a context; `quiet` hides the progress bar.
-    pub fn new(target: LabTarget, scale: LabScale, repetitions: u32, quiet: bool) -> Self {
+    pub fn new(target: LabTarget, scale: LabScale, repetitions: u32, outstanding: Outstanding, quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
         let template = "{prefix:>4} {bar:28} {pos:>3}/{len:3} {elapsed_precise} {wide_msg}";
         // The template is a constant; if it were invalid, the default style would do.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { target, scale, repetitions: repetitions.max(1), bar, serial: Cell::new(0) }
+        Self { target, scale, repetitions: repetitions.max(1), outstanding, bar, serial: Cell::new(0) }
+    }
+
+    /// Returns the data mover's settings that experiments start from: ESXi's defaults.
+    pub(crate) fn mover(&self) -> MoverSettings {
+        MoverSettings { outstanding: self.outstanding, ..MoverSettings::default() }
     }
 
     /// Shows that an experiment starts.

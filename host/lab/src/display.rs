@@ -1,7 +1,7 @@
 //! Formats numbers, durations and sizes for the report.
 
 use crate::results::{Goal, MeasureUnit};
-use crate::stats::Spread;
+use crate::stats::{Interval, Spread};
 
 /// Formats a value with its unit: `120 ms`, `3 min 47 s`, `5.4 GiB/s`, `12 300 /s`, `7.9×`.
 pub fn with_unit(value: f64, unit: MeasureUnit) -> String {
@@ -10,6 +10,8 @@ pub fn with_unit(value: f64, unit: MeasureUnit) -> String {
         MeasureUnit::Milliseconds => seconds(value / 1000.0),
         MeasureUnit::MibPerSecond if value.abs() >= 10_240.0 => format!("{} GiB/s", number(value / 1024.0)),
         MeasureUnit::PerSecond | MeasureUnit::MibPerSecond => format!("{} {}", number(value), unit.sign()),
+        MeasureUnit::Mebibytes if value.abs() >= 10_240.0 => format!("{} GiB", number(value / 1024.0)),
+        MeasureUnit::Mebibytes => format!("{} MiB", number(value)),
         MeasureUnit::Percent => format!("{} %", number(value)),
         MeasureUnit::Times => format!("{}×", number(value)),
         MeasureUnit::Count => number(value),
@@ -56,12 +58,35 @@ fn thousands(whole: &str) -> String {
     format!("{sign}{}", groups.join("\u{202f}"))
 }
 
+/// Rounds a value to the first digit of the half-width of its range, because further digits are
+/// noise.
+fn rounded(value: f64, half_width: f64) -> f64 {
+    if !(half_width.is_finite() && half_width > 0.0) {
+        return value;
+    }
+    let step = 10f64.powf(half_width.log10().floor());
+    (value / step).round() * step
+}
+
+/// Formats a figure with as many digits as its interval carries: `18×`, `1300 /s`.
+pub fn estimate(value: f64, interval: Option<Interval>, unit: MeasureUnit) -> String {
+    with_unit(rounded(value, interval.map_or(0.0, Interval::half_width)), unit)
+}
+
+/// Formats an interval: `16× to 21×`; `None` if there is none.
+pub fn interval(interval: Option<Interval>, unit: MeasureUnit) -> Option<String> {
+    let Interval { low, high } = interval?;
+    let number = |value| estimate(value, interval, unit);
+    Some(format!("{} to {}", number(low), number(high)))
+}
+
 /// Formats a median with its range: `2.1 s (1.9 s to 2.4 s)`.
 pub fn spread(spread: Spread, unit: MeasureUnit) -> String {
     if spread.count < 2 {
         return with_unit(spread.median, unit);
     }
-    format!("{} ({} to {})", with_unit(spread.median, unit), with_unit(spread.low, unit), with_unit(spread.high, unit))
+    let number = |value| with_unit(rounded(value, (spread.high - spread.low) / 2.0), unit);
+    format!("{} ({} to {})", number(spread.median), number(spread.low), number(spread.high))
 }
 
 /// Formats a goal: `≥ 20×`.
@@ -113,6 +138,16 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn estimates_have_no_more_digits_than_their_interval() {
+        let show = |value, low, high| estimate(value, Some(Interval { low, high }), MeasureUnit::Times);
+        assert_eq!(show(18.43, 14.0, 23.0), "18×");
+        assert_eq!(show(1259.0, 900.0, 1700.0), "1300×");
+        assert_eq!(show(1.273, 1.268, 1.279), "1.27×");
+        assert_eq!(estimate(18.43, None, MeasureUnit::Times), "18.4×");
+        assert_eq!(interval(Some(Interval { low: 14.2, high: 23.1 }), MeasureUnit::Times).unwrap(), "14× to 23×");
     }
 
     #[test]

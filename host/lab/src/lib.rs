@@ -23,6 +23,7 @@ pub mod run;
 pub mod stats;
 mod store;
 pub mod target;
+mod trace;
 mod trial;
 
 pub use bench::{LabBench, LabScale};

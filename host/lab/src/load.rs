@@ -106,6 +106,16 @@ impl LoadResult {
         self.waited[tick] += latency;
     }
 
+    /// Adds a later load with operations of the same size.
+    pub fn plus(&mut self, later: &Self) {
+        self.operations += later.operations;
+        self.time += later.time;
+        // Both histograms have the same bounds.
+        let _ = self.latencies.add(&later.latencies);
+        self.ticks.extend(&later.ticks);
+        self.waited.extend(&later.waited);
+    }
+
     /// Returns the operations per second.
     pub fn iops(&self) -> f64 {
         self.operations as f64 / self.time.as_secs_f64().max(1e-9)

@@ -15,6 +15,8 @@ pub enum MeasureUnit {
     PerSecond,
     /// Mebibytes per second.
     MibPerSecond,
+    /// Mebibytes.
+    Mebibytes,
     /// A plain number of commands, blocks or virtual machines.
     Count,
     /// A ratio of two numbers.
@@ -31,6 +33,7 @@ impl MeasureUnit {
             Self::Milliseconds => "ms",
             Self::PerSecond => "/s",
             Self::MibPerSecond => "MiB/s",
+            Self::Mebibytes => "MiB",
             Self::Count => "",
             Self::Times => "×",
             Self::Percent => "%",

@@ -4,8 +4,10 @@
 use crate::machine::{MachineInfo, MachineLoad};
 pub use crate::plot::{Axis, Band, MeasureUnit, Plot, Point, Role, Series, Shape};
 use crate::published::Published;
-use crate::stats::Spread;
-use serde::Serialize;
+use crate::stats::{self, Interval, Spread};
+use serde::{Deserialize, Serialize};
+use testing::mix;
+use virtual_disk::Outstanding;
 
 /// One measured number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,6 +41,9 @@ pub struct Summary {
     pub spread: Spread,
 }
 
+/// Resamples of a bootstrap.
+const RESAMPLES: usize = 500;
+
 /// Samples in the order of measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
@@ -66,6 +71,36 @@ impl Samples {
     /// Returns the median of one key.
     pub fn median(&self, key: Key<'_>) -> Option<f64> {
         self.spread(key).map(|spread| spread.median)
+    }
+
+    /// Returns the 95 % confidence interval of a statistic of these samples, by resampling the
+    /// repetitions of every key. `None` if no key has two repetitions.
+    pub fn interval(&self, statistic: impl Fn(&Self) -> Option<f64>) -> Option<Interval> {
+        let mut keys: Vec<Vec<usize>> = Vec::new();
+        for (index, sample) in self.0.iter().enumerate() {
+            let same = |other: &Sample| {
+                other.case == sample.case && other.setting == sample.setting && other.measure == sample.measure
+            };
+            match keys.iter_mut().find(|key| key.first().is_some_and(|first| same(&self.0[*first]))) {
+                Some(key) => key.push(index),
+                None => keys.push(vec![index]),
+            }
+        }
+        if keys.iter().all(|key| key.len() < 2) {
+            return None;
+        }
+        let (mut resampled, mut seed) = (self.clone(), 0);
+        let values = (0..RESAMPLES).filter_map(|_| {
+            for key in &keys {
+                for index in key {
+                    seed += 1;
+                    let drawn = key[(mix(seed) % key.len() as u64) as usize];
+                    resampled.0[*index].value = self.0[drawn].value;
+                }
+            }
+            statistic(&resampled)
+        });
+        Interval::of(values.collect())
     }
 
     /// Returns the statistics of every key, in the order of their first samples.
@@ -134,6 +169,10 @@ pub struct Figure {
     pub published: Option<f64>,
     /// The array's goal; `None` if there is none, or none at this scale.
     pub goal: Option<Goal>,
+    /// 95 % confidence interval; `None` with fewer than two repetitions.
+    pub interval: Option<Interval>,
+    /// Verdict on the goal; `None` without a goal or a measurement.
+    pub verdict: Option<GoalVerdict>,
 }
 
 impl Figure {
@@ -149,9 +188,90 @@ impl Figure {
         self
     }
 
-    /// Returns whether the goal was met; `None` without a goal or a measurement.
-    pub fn is_met(&self) -> Option<bool> {
-        Some(self.goal?.is_met_by(self.measured?))
+    /// Judges the goal. The result is unknown if `is_noisy`, without an interval, and if the
+    /// interval spans the goal.
+    fn judge(&mut self, is_noisy: bool) {
+        self.verdict = self.goal.zip(self.measured).map(|(goal, _)| match self.interval {
+            Some(Interval { low, high }) if !is_noisy => match (goal.is_met_by(low), goal.is_met_by(high)) {
+                (true, true) => GoalVerdict::Met,
+                (false, false) => GoalVerdict::Missed,
+                _ => GoalVerdict::CannotTell,
+            },
+            _ => GoalVerdict::CannotTell,
+        });
+    }
+}
+
+/// Verdict on one goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GoalVerdict {
+    /// The whole interval reaches the goal.
+    Met,
+    /// No part of the interval reaches the goal.
+    Missed,
+    /// The samples do not answer the question.
+    CannotTell,
+}
+
+impl GoalVerdict {
+    /// Returns the verdict in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Met => "goal met",
+            Self::Missed => "goal missed",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// Verdict on an experiment: the same in the terminal, on the page and in the JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It failed.
+    Failed,
+    /// It is not possible with this target.
+    NotPossible,
+    /// The host's fall-back was measured, because the target lacks the offload.
+    FallBack,
+    /// It has no goal.
+    Measured,
+    /// All goals were met.
+    GoalMet,
+    /// At least one goal was missed.
+    GoalMissed,
+    /// No goal was missed, but at least one cannot be judged.
+    CannotTell,
+}
+
+impl Verdict {
+    /// Returns the verdict in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::NotPossible => "not possible",
+            Self::FallBack => "fall-back measured",
+            Self::Measured => "measured",
+            Self::GoalMet => GoalVerdict::Met.words(),
+            Self::GoalMissed => GoalVerdict::Missed.words(),
+            Self::CannotTell => GoalVerdict::CannotTell.words(),
+        }
+    }
+
+    fn of(ending: &Ending, findings: &ExperimentFindings) -> Self {
+        let has = |verdict| findings.figures.iter().any(|figure| figure.verdict == Some(verdict));
+        match ending {
+            Ending::Failed(_) => Self::Failed,
+            Ending::NotPossible(_) => Self::NotPossible,
+            Ending::Done if findings.notes.iter().any(|note| matches!(note, ReportNote::Unsupported(_))) => {
+                Self::FallBack
+            }
+            Ending::Done if has(GoalVerdict::Missed) => Self::GoalMissed,
+            Ending::Done if has(GoalVerdict::CannotTell) => Self::CannotTell,
+            Ending::Done if has(GoalVerdict::Met) => Self::GoalMet,
+            Ending::Done => Self::Measured,
+        }
     }
 }
 
@@ -165,22 +285,53 @@ pub enum ReportNote {
     Extrapolated(String),
     /// A part was left out, with the reason.
     LeftOut(String),
+    /// Cases whose samples cover less than a second.
+    Short(String),
 }
 
 impl ReportNote {
     /// Returns the text of the remark.
     pub fn text(&self) -> &str {
         match self {
-            Self::Unsupported(text) | Self::Extrapolated(text) | Self::LeftOut(text) => text,
+            Self::Unsupported(text) | Self::Extrapolated(text) | Self::LeftOut(text) | Self::Short(text) => text,
         }
+    }
+}
+
+/// Concurrent commands of one operation of the host, the same in all experiments of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutstandingCounts {
+    /// EXTENDED COPY.
+    pub xcopy: u16,
+    /// WRITE SAME.
+    pub write_same: u16,
+    /// UNMAP.
+    pub unmap: u16,
+    /// READ and WRITE.
+    pub transfers: u16,
+}
+
+impl From<Outstanding> for OutstandingCounts {
+    fn from(from: Outstanding) -> Self {
+        let Outstanding { xcopy, write_same, unmap, transfers } = from;
+        Self { xcopy, write_same, unmap, transfers }
+    }
+}
+
+impl From<OutstandingCounts> for Outstanding {
+    fn from(from: OutstandingCounts) -> Self {
+        let OutstandingCounts { xcopy, write_same, unmap, transfers } = from;
+        Self { xcopy, write_same, unmap, transfers }
     }
 }
 
 /// Results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExperimentFindings {
-    /// Sizes and numbers of disks used.
+    /// Sizes and numbers of disks used, and the outstanding commands.
     pub setup: String,
+    /// Concurrent commands of one operation.
+    pub outstanding: OutstandingCounts,
     /// All samples.
     pub samples: Samples,
     /// The plots.
@@ -201,6 +352,23 @@ impl ExperimentFindings {
     /// Adds a sentence to the measured result, if there is one.
     pub(crate) fn add_seen(&mut self, text: Option<String>) {
         self.seen.extend(text);
+    }
+
+    /// Notes the cases whose samples are shorter than a second.
+    pub(crate) fn add_short_samples(&mut self) {
+        let is_short = |s: &&Sample| s.measure == stats::SAMPLED && s.value < stats::SAMPLE.as_secs_f64();
+        let mut cases: Vec<String> = self
+            .samples
+            .0
+            .iter()
+            .filter(is_short)
+            .map(|s| format!("{} {}", s.case, s.setting).trim().to_owned())
+            .collect();
+        cases.sort();
+        cases.dedup();
+        if !cases.is_empty() {
+            self.notes.push(ReportNote::Short(format!("{}.", cases.join("; "))));
+        }
     }
 
     /// Adds an explanation, if there is one.
@@ -236,12 +404,23 @@ pub struct ExperimentOutcome {
     pub published: Published,
     /// How it ended.
     pub ending: Ending,
+    /// The only verdict: terminal, page and JSON show this value.
+    pub verdict: Verdict,
     /// The results.
     pub findings: ExperimentFindings,
     /// Load of the machine during the experiment.
     pub load: MachineLoad,
     /// Duration in seconds.
     pub secs: f64,
+}
+
+impl ExperimentOutcome {
+    /// Judges all goals and the experiment.
+    pub(crate) fn judge(&mut self) {
+        let is_noisy = self.load.is_noisy();
+        self.findings.figures.iter_mut().for_each(|figure| figure.judge(is_noisy));
+        self.verdict = Verdict::of(&self.ending, &self.findings);
+    }
 }
 
 /// The measured target.
@@ -302,8 +481,39 @@ mod tests {
     fn goal_is_met_at_its_limit() {
         assert!(Goal::AtLeast(8.0).is_met_by(8.0) && !Goal::AtLeast(8.0).is_met_by(7.9));
         assert!(Goal::AtMost(1.6).is_met_by(1.6) && !Goal::AtMost(1.6).is_met_by(1.7));
-        let figure =
-            Figure { name: String::new(), unit: MeasureUnit::Times, measured: None, published: None, goal: None };
-        assert_eq!(figure.is_met(), None);
+    }
+
+    #[test]
+    fn verdict_is_unknown_if_the_interval_spans_the_goal() {
+        let judged = |low, high, is_noisy| {
+            let mut figure = Figure {
+                name: String::new(),
+                unit: MeasureUnit::Times,
+                measured: Some(10.0),
+                published: None,
+                goal: Some(Goal::AtLeast(8.0)),
+                interval: Some(Interval { low, high }),
+                verdict: None,
+            };
+            figure.judge(is_noisy);
+            figure.verdict
+        };
+        assert_eq!(judged(9.0, 11.0, false), Some(GoalVerdict::Met));
+        assert_eq!(judged(7.0, 11.0, false), Some(GoalVerdict::CannotTell));
+        assert_eq!(judged(5.0, 7.0, false), Some(GoalVerdict::Missed));
+        assert_eq!(judged(9.0, 11.0, true), Some(GoalVerdict::CannotTell), "foreign load");
+    }
+
+    #[test]
+    fn interval_of_a_ratio_covers_the_repetitions() {
+        let mut samples = Samples::default();
+        for (repetition, (off, on)) in [(8.0, 2.0), (10.0, 2.0), (9.0, 2.0)].into_iter().enumerate() {
+            samples.push(key("", "off", "time"), repetition as u32, MeasureUnit::Seconds, off);
+            samples.push(key("", "on", "time"), repetition as u32, MeasureUnit::Seconds, on);
+        }
+        let gain = |s: &Samples| Some(s.median(key("", "off", "time"))? / s.median(key("", "on", "time"))?);
+        assert_eq!(samples.interval(gain), Some(Interval { low: 4.0, high: 5.0 }));
+        samples.0.truncate(2);
+        assert_eq!(samples.interval(gain), None, "one repetition");
     }
 }

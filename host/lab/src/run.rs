@@ -9,11 +9,13 @@ use crate::experiments::{self, Experiment};
 use crate::machine::{LoadMeter, MachineInfo};
 use crate::published;
 use crate::report::WriteError;
-use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, LabReport};
+use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, GoalVerdict, LabReport, Verdict};
 use crate::store;
 use crate::target::{self, LabTarget};
+use crate::trial;
 use platform::clock;
 use std::path::{Path, PathBuf};
+use virtual_disk::Outstanding;
 
 /// Disks of the array that the lab starts. They are thin, so that 8 TB fit without using space.
 const OWN_DISKS: u16 = 2;
@@ -36,6 +38,8 @@ pub struct LabPlan {
     pub scale: LabScale,
     /// Repetitions of each measurement.
     pub repetitions: u32,
+    /// Concurrent commands of one operation.
+    pub outstanding: Outstanding,
     /// If true, no progress bar is shown.
     pub quiet: bool,
 }
@@ -57,7 +61,7 @@ pub async fn run(
     let experiments = experiments::select(&plan.names).map_err(unknown)?;
     let (begun, since) = (clock::unix_millis(), clock::now());
     let target = open_target(plan).await?;
-    let bench = LabBench::new(target, plan.scale, plan.repetitions, plan.quiet);
+    let bench = LabBench::new(target, plan.scale, plan.repetitions, plan.outstanding, plan.quiet);
     let mut report = LabReport {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scale: plan.scale.to_string(),
@@ -120,25 +124,55 @@ async fn check_disks_are_reusable(target: &LabTarget) -> Result<(), LabError> {
 
 async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> ExperimentOutcome {
     bench.begin(experiment.id);
-    let (meter, begun) = (LoadMeter::begin(), clock::now());
-    let (ending, findings) = match experiment.run(bench).await {
-        Ok(findings) => (Ending::Done, findings),
-        Err(LabError::NotPossible(reason)) => (Ending::NotPossible(reason), ExperimentFindings::default()),
-        Err(error) => (Ending::Failed(error.to_string()), ExperimentFindings::default()),
+    let silent = silent_load(bench).await;
+    let (meter, begun) = (LoadMeter::begin(bench.target.array_process()), clock::now());
+    let mut findings = ExperimentFindings::default();
+    let ending = match experiment.run(bench, &mut findings).await {
+        Ok(()) => Ending::Done,
+        Err(LabError::NotPossible(reason)) => Ending::NotPossible(reason),
+        Err(error) => Ending::Failed(error.to_string()),
     };
-    let outcome = ExperimentOutcome {
+    let (mut load, secs) = (meter.end(), clock::now().duration_since(begun).as_secs_f64());
+    if let Some(before) = silent {
+        load.foreign = silent_load(bench).await.map_or(before, |after| f64::midpoint(before, after));
+    }
+    findings.add_short_samples();
+    findings.outstanding = bench.outstanding.into();
+    if !findings.setup.is_empty() {
+        findings.setup += &format!("; outstanding: {}", outstanding(bench.outstanding));
+    }
+    let mut outcome = ExperimentOutcome {
         id: experiment.id.to_owned(),
         name: experiment.name.to_owned(),
         title: experiment.title.to_owned(),
         question: experiment.question.to_owned(),
         published: published::about(experiment.id),
         ending,
+        verdict: Verdict::Measured,
         findings,
-        load: meter.end(),
-        secs: clock::now().duration_since(begun).as_secs_f64(),
+        load,
+        secs,
     };
+    outcome.judge();
     bench.end(&line(&outcome));
     outcome
+}
+
+/// Returns the load of other programs in a second without commands; `None` if the lab started the
+/// array, because the load is then known during the experiment.
+async fn silent_load(bench: &LabBench) -> Option<f64> {
+    if bench.target.array_process().is_some() {
+        return None;
+    }
+    let meter = LoadMeter::begin(None);
+    tokio::time::sleep(trial::SAMPLE).await;
+    Some(meter.end().foreign)
+}
+
+/// Formats the outstanding commands for a set-up line.
+fn outstanding(counts: Outstanding) -> String {
+    let Outstanding { xcopy, write_same, unmap, transfers } = counts;
+    format!("EXTENDED COPY {xcopy}, WRITE SAME {write_same}, UNMAP {unmap}, READ and WRITE {transfers}")
 }
 
 /// Formats the result of one experiment as a line for the terminal.
@@ -146,23 +180,29 @@ pub fn line(outcome: &ExperimentOutcome) -> String {
     let result = match (&outcome.ending, outcome.findings.figures.first()) {
         (Ending::Failed(reason), _) => format!("failed: {reason}"),
         (Ending::NotPossible(reason), _) => format!("not possible: {reason}"),
-        (Ending::Done, Some(figure)) => describe_figure(figure),
-        (Ending::Done, None) => "done".to_owned(),
+        (Ending::Done, Some(figure)) => {
+            let open = outcome.findings.figures.iter().skip(1);
+            let open = open.filter(|f| matches!(f.verdict, Some(GoalVerdict::Missed | GoalVerdict::CannotTell)));
+            let others: String = open.map(|figure| format!("; {}", describe_figure(figure))).collect();
+            format!("{} | {}{others}", outcome.verdict.words(), describe_figure(figure))
+        }
+        (Ending::Done, None) => outcome.verdict.words().to_owned(),
     };
     format!("{:>4} {:32} {:>9}  {result}", outcome.id, outcome.title, display::seconds(outcome.secs))
 }
 
 /// Describes a figure, its published value and its goal.
 fn describe_figure(figure: &Figure) -> String {
-    let number = |value: f64| display::with_unit(value, figure.unit);
+    let number = |value: f64| display::estimate(value, figure.interval, figure.unit);
     let mut text = format!("{} {}", figure.measured.map_or_else(|| "–".to_owned(), number), figure.name);
-    if let Some(published) = figure.published {
-        text += &format!(" (published: {})", number(published));
+    if let Some(interval) = display::interval(figure.interval, figure.unit) {
+        text += &format!(", {interval}");
     }
-    match figure.is_met() {
-        Some(true) => text += ", goal met",
-        Some(false) => text += ", goal missed",
-        None => {}
+    if let Some(published) = figure.published {
+        text += &format!(" (published: {})", display::with_unit(published, figure.unit));
+    }
+    if let (Some(goal), Some(verdict)) = (figure.goal, figure.verdict) {
+        text += &format!(", goal {}: {}", display::goal(goal, figure.unit), verdict.words());
     }
     text
 }
@@ -177,7 +217,8 @@ mod tests {
         let lines: Vec<String> = report().outcomes.iter().map(line).collect();
         assert_eq!(
             lines[1],
-            "  L2 Deploy from template                  42 s  41× faster with XCOPY (published: 17.1×), goal met"
+            "  L2 Deploy from template                  42 s  goal missed | 41× faster with XCOPY, 39× to 43× (published: \
+             17.1×), goal ≥ 20×: goal met; 1 s with XCOPY, 950 ms to 1.05 s (published: 7 s), goal ≤ 500 ms: goal missed"
         );
         assert!(lines[6].ends_with("not possible: needs a second disk"), "{}", lines[6]);
     }

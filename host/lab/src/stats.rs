@@ -1,6 +1,14 @@
 //! Statistics for a small number of repetitions: the median, and the range from minimum to maximum.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Least duration of a sample: shorter ones measure the clock of the scheduler.
+pub(crate) const SAMPLE: Duration = Duration::from_secs(1);
+/// Measure with the duration of a whole sample; other measures are means over its operations.
+pub(crate) const SAMPLED: &str = "sampled for";
+/// The most operations in one sample.
+pub(crate) const ROUNDS: u32 = 100;
 
 /// Median and range of a measure. With three to five repetitions, quartiles would add nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +33,30 @@ impl Spread {
         let upper = *values.get(middle)?;
         let lower = if values.len().is_multiple_of(2) { *values.get(middle - 1)? } else { upper };
         Some(Self { median: f64::midpoint(lower, upper), low, high, count: values.len() })
+    }
+}
+
+/// Range that holds a statistic with 95 % confidence, by the percentile bootstrap.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// 2.5th percentile.
+    pub low: f64,
+    /// 97.5th percentile.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Returns the interval of the statistics of all resamples; `None` if there are none.
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| values.get((share * values.len().saturating_sub(1) as f64).round() as usize).copied();
+        Some(Self { low: at(0.025)?, high: at(0.975)? })
+    }
+
+    /// Returns half of the width.
+    pub fn half_width(self) -> f64 {
+        (self.high - self.low) / 2.0
     }
 }
 
@@ -74,6 +106,14 @@ mod tests {
         assert_eq!(variation(&[0.0, 10.0]), Some(1.0));
         assert_eq!(variation(&[0.0, 0.0]), None);
         assert_eq!(variation(&[3.0]), None);
+    }
+
+    #[test]
+    fn interval_leaves_out_both_tails() {
+        let interval = Interval::of((0..=1000).rev().map(f64::from).collect()).unwrap();
+        assert_eq!(interval, Interval { low: 25.0, high: 975.0 });
+        assert_eq!(interval.half_width(), 475.0);
+        assert_eq!(Interval::of(vec![f64::NAN]), None);
     }
 
     #[test]

@@ -5,10 +5,11 @@ use crate::error::LabError;
 use crate::load::GuestDisk;
 use crate::pattern::Pattern;
 use crate::target;
+use crate::trace::TracedDisk;
 use bytes::Bytes;
 use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use multipath::{IscsiDisk, SharedDisk, Statistics};
+use multipath::{IscsiDisk, ProvisioningStatus, SharedDisk, Statistics};
 use platform::clock;
 use std::future::Future;
 use std::pin::Pin;
@@ -32,8 +33,9 @@ const FILL_OPEN: usize = 8;
 
 /// A mounted datastore.
 pub(crate) struct LabDatastore {
-    device: Arc<IscsiDisk>,
+    device: Arc<TracedDisk>,
     datastore: Datastore,
+    settings: MoverSettings,
 }
 
 /// A virtual disk as seen by its guest.
@@ -75,7 +77,7 @@ impl LabDatastore {
         let size = bytes.filter(|bytes| bytes + 2 * HEAD_BYTES < device.identity().bytes());
         let options = FormatOptions { size, ..FormatOptions::new(LABEL, Mode::V6) };
         Datastore::format(&shared, &options, &runtime()).await?;
-        Self::mount(device, host, true).await
+        Self::mount(bench, device, host, true).await
     }
 
     /// Mounts the datastore of disk number `at` on another host.
@@ -86,17 +88,23 @@ impl LabDatastore {
     /// Mounts the datastore with ATS locks or, if `ats` is false, with reservations.
     pub(crate) async fn join_with(bench: &LabBench, at: usize, host: &str, ats: bool) -> Result<Self, LabError> {
         let device = bench.target.open(at, host, &Statistics::default()).await?;
-        Self::mount(device, host, ats).await
+        Self::mount(bench, device, host, ats).await
     }
 
-    async fn mount(device: Arc<IscsiDisk>, host: &str, ats: bool) -> Result<Self, LabError> {
+    async fn mount(bench: &LabBench, device: Arc<IscsiDisk>, host: &str, ats: bool) -> Result<Self, LabError> {
         let options = MountOptions { ats, ats_heartbeat: ats, ..MountOptions::new(host) };
+        let device = Arc::new(TracedDisk::new(device));
         let datastore = Datastore::mount(device.clone(), &options, runtime()).await?;
-        Ok(Self { device, datastore })
+        Ok(Self { device, datastore, settings: bench.mover() })
     }
 
     /// Returns the device with this host's command counters.
     pub(crate) fn device(&self) -> &dyn SharedDisk {
+        self.device.as_ref()
+    }
+
+    /// Returns the device as one that records commands.
+    pub(crate) fn traced(&self) -> &TracedDisk {
         self.device.as_ref()
     }
 
@@ -134,25 +142,51 @@ impl LabDatastore {
     pub(crate) async fn machine(&self, name: &str, disk_bytes: u64, memory_mib: u32) -> Result<(), LabError> {
         let vmx = Vmx { memory_mib, ..Vmx::new(name) };
         let disk = DiskSpec { bytes: disk_bytes, format: DiskFormat::EagerZeroedThick };
-        VirtualMachine::create(&self.datastore, vmx, &[disk], MoverSettings::default(), &|_| ()).await?;
+        VirtualMachine::create(&self.datastore, vmx, &[disk], self.settings, &|_| ()).await?;
         Ok(())
     }
 
     /// Powers a machine on, boots its guest, and powers it off.
     pub(crate) async fn boot(&self, name: &str, boot: &BootWorkload) -> Result<(), LabError> {
-        let machine = VirtualMachine::open(&self.datastore, name, MoverSettings::default()).await?;
+        let machine = VirtualMachine::open(&self.datastore, name, self.settings).await?;
         let running = machine.power_on().await?;
         running.boot(boot).await?;
         running.power_off().await?;
         Ok(())
     }
 
+    /// Returns the free bytes.
+    pub(crate) async fn free(&self) -> Result<u64, LabError> {
+        Ok(self.datastore.space().await?.free * datastore::FS_BLOCK_BYTES)
+    }
+
+    /// Returns the bytes that the array has mapped for the disk; `None` if it does not report them.
+    pub(crate) async fn mapped(&self) -> Result<Option<u64>, LabError> {
+        let (disk, mut at, mut mapped) = (&self.device, 0, 0);
+        while at < disk.identity().blocks {
+            let extents = match disk.get_lba_status(at).await {
+                Ok(extents) => extents,
+                Err(error) if error.is_refusal() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let next = extents.iter().map(|extent| extent.lba.saturating_add(extent.blocks)).max();
+            let full = extents.iter().filter(|extent| extent.provisioning == ProvisioningStatus::Mapped);
+            mapped += full.map(|extent| extent.blocks).sum::<u64>();
+            match next.filter(|next| *next > at) {
+                Some(next) => at = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(mapped * u64::from(disk.identity().block_bytes)))
+    }
+
     /// Unmaps the free space, `blocks` blocks per iteration.
     pub(crate) async fn unmap(&self, blocks: u64) -> Result<UnmapResult, LabError> {
         let begun = clock::now();
-        let settings = MoverSettings::default();
         let (summary, supported) =
-            match virtual_disk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, settings, &|_| ()).await {
+            match virtual_disk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, self.settings, &|_| ())
+                .await
+            {
                 Ok(summary) => (summary, true),
                 Err(virtual_disk::VirtualDiskError::NoUnmap(_)) => (UnmapSummary::default(), false),
                 Err(error) => return Err(error.into()),
@@ -194,6 +228,16 @@ impl Disk {
     /// Migrates the disk to `store` while its guest runs.
     pub(crate) async fn migrate(&self, store: &LabDatastore, name: &str) -> Result<CopyReport, LabError> {
         Ok(self.0.migrate(&CopyTarget::new(&store.datastore, &path(name)), &|_| ()).await?)
+    }
+
+    /// Returns the size of the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    /// Handles UNMAP of the first `bytes` from the guest.
+    pub(crate) async fn trim(&self, bytes: u64) -> Result<u64, LabError> {
+        Ok(self.0.unmap(0, bytes).await?)
     }
 
     /// Closes the disk.

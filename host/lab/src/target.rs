@@ -31,7 +31,7 @@ pub struct LabTarget {
     /// Description for the report.
     pub subject: TargetInfo,
     /// The array, if the lab started it.
-    _own_array: Option<OwnArray>,
+    own_array: Option<OwnArray>,
 }
 
 impl LabTarget {
@@ -92,7 +92,7 @@ impl LabTarget {
             disks: disks.iter().map(|disk| format!("LUN {}: {}", disk.lun, display::bytes(disk.bytes))).collect(),
             own: own.is_some(),
         };
-        Ok(Self { urls: ports, disks, subject, _own_array: own })
+        Ok(Self { urls: ports, disks, subject, own_array: own })
     }
 
     /// Opens disk number `at` for the host `host`, with a path through every portal.
@@ -104,6 +104,11 @@ impl LabTarget {
         };
         let options = DiskOptions { statistics: statistics.clone(), ..DiskOptions::default() };
         Ok(Arc::new(IscsiDisk::open(self.urls.iter().map(path).collect(), options).await?))
+    }
+
+    /// Returns the process id of the array, if the lab started it.
+    pub fn array_process(&self) -> Option<u32> {
+        self.own_array.as_ref().and_then(OwnArray::process_id)
     }
 
     /// Returns disk number `at`.

@@ -3,6 +3,7 @@
 
 use crate::display;
 use crate::results::{Axis, Figure, Key, MeasureUnit, Plot, Point, Role, Samples, Series, Shape, key};
+pub(crate) use crate::stats::{ROUNDS, SAMPLE, SAMPLED};
 
 /// A setting that an experiment compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +109,38 @@ pub(crate) fn faster(samples: &Samples, case: &str, settings: &[Setting; 2]) -> 
     ratio(samples, key(case, settings[0].name, "time"), key(case, settings[1].name, "time"))
 }
 
-/// Creates a figure without a published value and without a goal.
-pub(crate) fn figure(name: impl Into<String>, unit: MeasureUnit, measured: Option<f64>) -> Figure {
-    Figure { name: name.into(), unit, measured, published: None, goal: None }
+/// Returns the median of `case` in percent of the best median of all `cases`.
+pub(crate) fn share_of_best(
+    samples: &Samples,
+    case: &str,
+    cases: &[&str],
+    setting: &str,
+    measure: &str,
+) -> Option<f64> {
+    let median = |case: &str| samples.median(key(case, setting, measure));
+    let best = cases.iter().filter_map(|case| median(case)).reduce(f64::max).filter(|best| *best > 0.0)?;
+    Some(100.0 * median(case)? / best)
+}
+
+/// Creates a figure from a statistic of the samples, with its confidence interval, without a
+/// published value and without a goal.
+pub(crate) fn figure(
+    name: impl Into<String>,
+    unit: MeasureUnit,
+    samples: &Samples,
+    statistic: impl Fn(&Samples) -> Option<f64>,
+) -> Figure {
+    let measured = statistic(samples);
+    let interval = measured.and_then(|_| samples.interval(statistic));
+    Figure { name: name.into(), unit, measured, published: None, goal: None, interval, verdict: None }
+}
+
+/// Returns the index of the repetition whose value is the median, so that a curve and the numbers
+/// in the text describe the same repetition.
+pub(crate) fn median_run(values: &[f64]) -> Option<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    order.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// Formats the times of one case: `XCOPY off 41 s (38 s to 43 s); XCOPY on 1 s`.
@@ -162,6 +192,13 @@ mod tests {
         samples.push(key("8", "XCOPY off", "time"), 0, MeasureUnit::Seconds, 1.0);
         samples.push(key("8", "XCOPY on", "time"), 0, MeasureUnit::Seconds, 0.0);
         assert_eq!(faster(&samples, "8", &XCOPY), None);
+    }
+
+    #[test]
+    fn median_run_is_the_repetition_in_the_middle() {
+        assert_eq!(median_run(&[9.0, 1.0, 5.0]), Some(2));
+        assert_eq!(median_run(&[2.0, 1.0]), Some(1));
+        assert_eq!(median_run(&[]), None);
     }
 
     #[test]

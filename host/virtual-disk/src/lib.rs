@@ -34,5 +34,5 @@ pub use disk::{CopyTarget, Progress, VirtualDisk};
 pub use error::{Result, VirtualDiskError};
 pub use format::{DiskFormat, DiskFormatError};
 pub use machine::{BootWorkload, DiskSpec, RunningMachine, VirtualMachine};
-pub use mover::{CommandTotal, HostCopyReason, MoverSettings, MoverWork};
+pub use mover::{CommandTotal, HostCopyReason, MoverSettings, MoverWork, Outstanding};
 pub use store::FileAccess;

@@ -1,6 +1,7 @@
 //! The data mover: zeroes and copies runs of blocks, by offloads where allowed and supported,
 //! otherwise by reads and writes, with enough concurrent commands to keep the array busy.
 
+mod outstanding;
 mod work;
 
 use crate::layout::{Joint, commands};
@@ -12,21 +13,12 @@ use datastore::Mode;
 use esxi_host::{Setting, Settings};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use multipath::{CopyRun, DeviceError, Primitive, SharedDisk};
+pub use outstanding::Outstanding;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 pub(crate) use work::WorkMeter;
 pub use work::{CommandTotal, MoverWork};
 
-/// Concurrent commands without data: WRITE SAME, UNMAP.
-const OFFLOADS_OPEN: usize = 64;
-/// Concurrent EXTENDED COPYs per disk. Each is up to 16 MB. Machines are often deployed in parallel
-/// and share the queue (see [`zeroes_open`]); more commands per disk would only wait.
-const COPIES_OPEN: usize = 4;
-/// Concurrent WRITE SAMEs per [`LANE_BYTES`] or part of it: see [`zeroes_open`].
-const LANE_OPEN: usize = 12;
-const LANE_BYTES: u64 = 128 << 30;
-/// Concurrent commands with data; the memory in use is this many megabytes.
-const TRANSFERS_OPEN: usize = 16;
 /// Bytes per READ or WRITE between datastores of equal block size, and between others.
 const TRANSFER_BYTES: u64 = 1 << 20;
 const SMALL_TRANSFER_BYTES: u64 = 64 << 10;
@@ -44,6 +36,8 @@ pub struct MoverSettings {
     pub block_delete: bool,
     /// The emulated release of ESXi.
     pub release: EsxiRelease,
+    /// Concurrent commands of one operation.
+    pub outstanding: Outstanding,
 }
 
 impl MoverSettings {
@@ -60,6 +54,7 @@ impl MoverSettings {
                 Mode::V5 => EsxiRelease::Esxi5,
                 Mode::V6 => EsxiRelease::Esxi6,
             },
+            outstanding: Outstanding::default(),
         }
     }
 }
@@ -73,6 +68,7 @@ impl Default for MoverSettings {
             max_transfer_kib: TRANSFER_KIB.2,
             block_delete: false,
             release: EsxiRelease::Esxi6,
+            outstanding: Outstanding::default(),
         }
     }
 }
@@ -101,14 +97,6 @@ pub(crate) struct CopyOrder {
     pub(crate) forbidden: Option<OffloadForbidden>,
     /// The most bytes per EXTENDED COPY.
     pub(crate) xcopy_bytes: u64,
-}
-
-/// Returns the number of concurrent WRITE SAMEs for this many bytes. All copies on a host share the
-/// queue of a device. A disk of usual size takes a part of the queue: several disks are created in
-/// parallel in little more time than one. A very large disk takes the whole queue.
-fn zeroes_open(bytes: u64) -> usize {
-    let lanes = usize::try_from(bytes.div_ceil(LANE_BYTES)).unwrap_or(usize::MAX);
-    lanes.saturating_mul(LANE_OPEN).clamp(LANE_OPEN, OFFLOADS_OPEN)
 }
 
 /// Called with the number of bytes just completed.
@@ -148,15 +136,15 @@ impl Mover {
         let cut = runs.iter().copied();
         let cut = cut.flat_map(move |(lba, blocks)| pieces(blocks, step).map(move |(at, n)| (lba + at, n)));
         let by_array = self.settings.hardware_init && disk.vaai().is_usable(Primitive::Zero);
-        let bytes = runs.iter().fold(0u64, |sum, (_, blocks)| sum.saturating_add(blocks.saturating_mul(block)));
-        let open = if by_array { zeroes_open(bytes) } else { TRANSFERS_OPEN };
+        let Outstanding { write_same, transfers, .. } = self.settings.outstanding;
+        let open = if by_array { write_same } else { transfers };
         let zeros = &zeros;
         stream::iter(cut.map(|(lba, blocks)| async move {
             self.zero_piece(disk, lba, blocks, zeros).await?;
             advance(blocks * block);
             Ok(())
         }))
-        .buffer_unordered(open)
+        .buffer_unordered(open.into())
         .try_collect()
         .await
     }
@@ -216,7 +204,7 @@ impl Mover {
             advance(bytes);
             Ok::<(), DeviceError>(())
         }))
-        .buffer_unordered(COPIES_OPEN)
+        .buffer_unordered(self.settings.outstanding.xcopy.into())
         .try_collect::<()>()
         .await?;
         Ok(self.refused.load(Ordering::Relaxed).then_some(HostCopyReason::Refused))
@@ -286,7 +274,7 @@ impl Mover {
             advance(run.blocks * block);
             Ok(())
         }))
-        .buffer_unordered(TRANSFERS_OPEN)
+        .buffer_unordered(self.settings.outstanding.transfers.into())
         .try_collect()
         .await
     }
@@ -331,7 +319,7 @@ impl Mover {
                 }
             },
         ))
-        .buffer_unordered(OFFLOADS_OPEN);
+        .buffer_unordered(self.settings.outstanding.unmap.into());
         done.try_fold(true, |all, one| async move { Ok(all && one) }).await
     }
 }

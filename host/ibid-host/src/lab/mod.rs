@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use crate::interrupt::stop_requested;
 use crate::out::outln;
-use ::lab::results::{Ending, LabReport};
+use ::lab::results::{LabReport, Verdict};
 use ::lab::{LabError, LabPlan, LabScale, experiments, report};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use virtual_disk::Outstanding;
 
 /// The verbs of the lab.
 #[derive(Subcommand, Clone, Debug)]
@@ -51,9 +52,18 @@ pub(crate) struct RunArgs {
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    /// Concurrent commands of one operation
+    ///
+    /// One number for each primitive, the same in all experiments. Fields that are not named keep
+    /// their defaults.
+    #[arg(long, default_value_t = Outstanding::default(), value_name = "NAME=COUNT,...")]
+    outstanding: Outstanding,
     /// Directory for report.html, report.json and samples.csv
     #[arg(long, default_value = "lab-report", value_name = "DIR")]
     out: PathBuf,
+    /// Fail unless every goal is known to be met
+    #[arg(long)]
+    strict: bool,
     /// Show no progress bar
     #[arg(long)]
     quiet: bool,
@@ -95,12 +105,15 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
         erase: args.erase,
         scale: args.scale,
         repetitions: args.repeat,
+        outstanding: args.outstanding,
         quiet: args.quiet,
     };
+    // An hour of measurements is lost if the report cannot be written afterwards.
+    report::try_directory(&args.out).map_err(|error| Failure::usage(error.to_string(), "use another --out"))?;
     let mut so_far = |found: &LabReport| report::write(found, &args.out).map(drop);
     let found = ::lab::run(&plan, &mut so_far).await.map_err(begin_failed)?;
     outln!("{}", args.out.join(report::PAGE).display());
-    verdict(&found)
+    verdict(&found, args.strict)
 }
 
 /// Converts an error that occurred before the first experiment.
@@ -116,9 +129,16 @@ fn begin_failed(error: LabError) -> Failure {
     }
 }
 
-/// Fails if an experiment failed. A missed goal appears only in the report.
-fn verdict(report: &LabReport) -> Result<(), Failure> {
-    let failed = report.outcomes.iter().filter(|outcome| matches!(outcome.ending, Ending::Failed(_)));
-    let failed: Vec<&str> = failed.map(|outcome| outcome.id.as_str()).collect();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Wrong(format!("experiments failed: {}", failed.join(", ")))) }
+/// Fails if an experiment failed. If `strict`, also if a goal was missed or cannot be judged.
+fn verdict(report: &LabReport, strict: bool) -> Result<(), Failure> {
+    let ids = |verdict: Verdict| {
+        let ids: Vec<&str> = report.outcomes.iter().filter(|o| o.verdict == verdict).map(|o| o.id.as_str()).collect();
+        (!ids.is_empty()).then(|| format!("{}: {}", verdict.words(), ids.join(", ")))
+    };
+    let wrong: Vec<String> = [Verdict::Failed, Verdict::GoalMissed, Verdict::CannotTell]
+        .into_iter()
+        .filter(|verdict| strict || *verdict == Verdict::Failed)
+        .filter_map(ids)
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::Wrong(wrong.join("; "))) }
 }

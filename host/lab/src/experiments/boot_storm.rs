@@ -15,7 +15,7 @@ use futures_util::future::try_join_all;
 use multipath::CountersSnapshot;
 use std::cell::Cell;
 use std::time::Duration;
-use virtual_disk::{BootWorkload, DiskFormat, FileAccess, MoverSettings};
+use virtual_disk::{BootWorkload, DiskFormat, FileAccess};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -58,12 +58,12 @@ struct StormResult {
     own: CountersSnapshot,
 }
 
-pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
+pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let storm = bench.scale.pick(
         Storm { machines: 24, hosts: 4, time: Duration::from_secs(5) },
         Storm { machines: 150, hosts: 8, time: Duration::from_secs(30) },
     );
-    let mut findings = ExperimentFindings {
+    *findings = ExperimentFindings {
         setup: format!(
             "{} machines on {} hosts power on repeatedly for {}; the workload has {DISKS} disks on the same datastore and a rate of \
              {} operations per second",
@@ -78,19 +78,27 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     bench.plan(1 + 2 * bench.repetitions as usize);
     bench.step("creating a datastore, five disks and the machines");
     prepare(bench, storm).await?;
-    let mut last: [Option<StormResult>; 2] = [None, None];
+    let mut storms: [Vec<StormResult>; 2] = [Vec::new(), Vec::new()];
     for repetition in 0..bench.repetitions {
         for setting in trial::alternating(&ATS, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
             let result = run_storm(bench, storm, setting).await?;
             note(&mut findings.samples, &result, setting, repetition);
-            last[usize::from(setting.on)] = Some(result);
+            storms[usize::from(setting.on)].push(result);
         }
     }
-    if let [Some(off), Some(on)] = &last {
-        judge(&mut findings, off, on);
+    // A curve and the numbers beside it are of the same repetition: the median by variation.
+    let variations = |storms: &[StormResult]| -> Vec<f64> {
+        storms.iter().map(|storm| stats::variation(&storm.rates).unwrap_or(0.0)).collect()
+    };
+    let median = storms.each_ref().map(|storms| {
+        let run = trial::median_run(&variations(storms))?;
+        Some((storms.get(run)?, format!("run {} of {}, the median", run + 1, storms.len())))
+    });
+    if let [Some(off), Some(on)] = &median {
+        judge(findings, off, on);
     }
-    Ok(findings)
+    Ok(())
 }
 
 fn disk_name(index: usize) -> String {
@@ -105,7 +113,7 @@ fn machine_name(index: u32) -> String {
 /// The workload's disks are eagerly zeroed, so that writing to them changes no metadata.
 async fn prepare(bench: &LabBench, storm: Storm) -> Result<(), LabError> {
     let store = LabDatastore::format(bench, 0, "esx01", Some(64 * GIB)).await?;
-    let settings = MoverSettings::default();
+    let settings = bench.mover();
     for index in 0..DISKS {
         let (disk, _) = store.create(&disk_name(index), 256 * MIB, DiskFormat::EagerZeroedThick, settings).await?;
         disk.close().await?;
@@ -125,7 +133,7 @@ async fn run_storm(bench: &LabBench, storm: Storm, setting: Setting) -> Result<S
     }
     let mut disks = Vec::new();
     for index in 0..DISKS {
-        disks.push(own.open(&disk_name(index), FileAccess::Write, MoverSettings::default()).await?);
+        disks.push(own.open(&disk_name(index), FileAccess::Write, bench.mover()).await?);
     }
     let before: Vec<CountersSnapshot> = hosts.iter().map(|host| host.device().counters()).collect();
     let own_before = own.device().counters();
@@ -225,35 +233,22 @@ fn note(samples: &mut Samples, result: &StormResult, setting: Setting, repetitio
     push("ATS commands", MeasureUnit::Count, Some((result.hosts.ats.done + result.hosts.ats.failed) as f64));
 }
 
-fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult) {
+fn judge(findings: &mut ExperimentFindings, off: &(&StormResult, String), on: &(&StormResult, String)) {
+    let ((off, off_run), (on, on_run)) = (off, on);
     let samples = &findings.samples;
-    let highest = [off, on].iter().flat_map(|result| &result.curve).map(|point| point.y).fold(0.0, f64::max);
-    let plot = |result: &StormResult, setting: &Setting| Plot {
-        title: format!("IOPS of the workload, {}", setting.name),
-        shape: Shape::Time,
-        x: Axis::linear("time", MeasureUnit::Seconds),
-        y: Axis::linear("IOPS", MeasureUnit::PerSecond),
-        places: Vec::new(),
-        series: vec![Series { name: setting.name.to_owned(), role: setting.role, points: result.curve.clone() }],
-        bands: vec![storm_band(result)],
-    };
     let variation = |setting: &str| samples.median(key("", setting, "variation in the storm"));
     let (wild, calm) = (variation("ATS off"), variation("ATS on"));
-    let less = wild.zip(calm.filter(|calm| *calm > 0.0)).map(|(wild, calm)| wild / calm);
-    let kept = |setting: &str| {
+    let kept = |samples: &Samples, setting: &str| {
         let ratio = trial::ratio(samples, key("", setting, "IOPS in the storm"), key("", setting, "IOPS before"));
         ratio.map(|ratio| 100.0 * ratio)
     };
-    let (kept_off, kept_on) = (kept("ATS off"), kept("ATS on"));
-    let bars = PlotSpec {
-        title: "Coefficient of variation in the storm",
-        measure: "variation in the storm",
-        label: "variation",
-        unit: MeasureUnit::Percent,
-    };
-    let plots = vec![plot(off, &ATS[0]), plot(on, &ATS[1]), trial::bars(samples, bars, &[String::new()], &ATS)];
+    let (kept_off, kept_on) = (kept(samples, "ATS off"), kept(samples, "ATS on"));
     let supported = on.hosts.ats.done > 0;
-    let mut figure_less = figure("less variation of the workload’s IOPS with ATS", MeasureUnit::Times, less);
+    let mut figure_less =
+        figure("less variation of the workload’s IOPS with ATS", MeasureUnit::Times, samples, |s| {
+            let measure = "variation in the storm";
+            trial::ratio(s, key("", "ATS off", measure), key("", "ATS on", measure))
+        });
     if supported {
         figure_less = figure_less.goal(Goal::AtLeast(3.0));
     } else {
@@ -263,10 +258,10 @@ fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult)
     }
     findings.figures = vec![
         figure_less,
-        figure("IOPS retained in the storm, ATS off", MeasureUnit::Percent, kept_off),
-        figure("IOPS retained in the storm, ATS on", MeasureUnit::Percent, kept_on),
+        figure("IOPS retained in the storm, ATS off", MeasureUnit::Percent, samples, |s| kept(s, "ATS off")),
+        figure("IOPS retained in the storm, ATS on", MeasureUnit::Percent, samples, |s| kept(s, "ATS on")),
     ];
-    findings.plots = plots;
+    findings.plots = storm_plots(samples, (off, off_run), (on, on_run));
     findings.add_seen(wild.zip(calm).map(|(wild, calm)| {
         format!(
             "The workload’s IOPS vary by {} in the storm without ATS and by {} with it.",
@@ -282,10 +277,39 @@ fn judge(findings: &mut ExperimentFindings, off: &StormResult, on: &StormResult)
         )
     }));
     findings.add_reason(Some(reason(off, on, supported)));
-    findings.add_reason(
-        (highest > 0.0)
-            .then(|| format!("Boots completed in the storm: {} without ATS, {} with it.", off.booted, on.booted)),
-    );
+    findings
+        .add_seen(Some(format!("Boots completed in the storm: {} without ATS, {} with it.", off.booted, on.booted)));
+}
+/// Plots IOPS and throughput over time, and the variation.
+fn storm_plots(samples: &Samples, off: (&StormResult, &str), on: (&StormResult, &str)) -> Vec<Plot> {
+    let plot = |result: &StormResult, setting: &Setting, run: &str, rate: (&str, MeasureUnit, f64)| Plot {
+        title: format!("{} of the workload, {} ({run})", rate.0, setting.name),
+        shape: Shape::Time,
+        x: Axis::linear("time", MeasureUnit::Seconds),
+        y: Axis::linear(rate.0, rate.1),
+        places: Vec::new(),
+        series: vec![Series {
+            name: setting.name.to_owned(),
+            role: setting.role,
+            points: result.curve.iter().map(|point| Point::plain(point.x, point.y * rate.2)).collect(),
+        }],
+        bands: vec![storm_band(result)],
+    };
+    let iops = ("IOPS", MeasureUnit::PerSecond, 1.0);
+    let throughput = ("throughput", MeasureUnit::MibPerSecond, f64::from(WORKLOAD.bytes) / MIB as f64);
+    let bars = PlotSpec {
+        title: "Coefficient of variation in the storm",
+        measure: "variation in the storm",
+        label: "variation",
+        unit: MeasureUnit::Percent,
+    };
+    vec![
+        plot(off.0, &ATS[0], off.1, iops),
+        plot(on.0, &ATS[1], on.1, iops),
+        plot(off.0, &ATS[0], off.1, throughput),
+        plot(on.0, &ATS[1], on.1, throughput),
+        trial::bars(samples, bars, &[String::new()], &ATS),
+    ]
 }
 
 /// Returns the time range of the storm on the curve.
@@ -296,7 +320,7 @@ fn storm_band(result: &StormResult) -> Band {
 
 fn reason(off: &StormResult, on: &StormResult, supported: bool) -> String {
     let without = format!(
-        "Without ATS the hosts reserved the whole LUN {} times, and {} of the workload’s commands conflicted with a reservation \
+        "In the runs shown, without ATS the hosts reserved the whole LUN {} times, and {} of the workload’s commands conflicted with a reservation \
          and were retried.",
         display::number((off.hosts.reservations + off.own.reservations) as f64),
         display::number(off.own.conflicts as f64)
@@ -306,7 +330,7 @@ fn reason(off: &StormResult, on: &StormResult, supported: bool) -> String {
     }
     format!(
         "{without} With ATS they sent {} COMPARE AND WRITE commands of single sectors and {} reservations, and the workload had {} \
-         conflicts. The remaining loss is due to the array and machine that it shares with the storm.",
+         conflicts.",
         display::number((on.hosts.ats.done + on.hosts.ats.failed) as f64),
         display::number((on.hosts.reservations + on.own.reservations) as f64),
         display::number(on.own.conflicts as f64)

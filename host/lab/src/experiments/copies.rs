@@ -7,7 +7,8 @@ use crate::error::LabError;
 use crate::pattern::{Pattern, Reducibility};
 use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, key};
 use crate::store::{Disk, LabDatastore};
-use crate::trial::Setting;
+use crate::trial::{self, Setting};
+use bytes::Bytes;
 use futures_util::future::try_join_all;
 use platform::clock;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use virtual_disk::{CopyReport, DiskFormat, FileAccess, HostCopyReason, MoverSett
 
 /// Seed of the template data.
 const SEED: u64 = 2015;
-/// Bytes compared after a copy, spread over the disk; enough to detect a copy of the wrong blocks.
-const CHECKED_BYTES: u64 = 8 << 20;
+/// Pieces of 1 MiB compared after a copy, spread over the disk, to detect a copy of wrong blocks.
+pub(super) const CHECKED_PIECES: u64 = 8;
 
 /// Properties of a template.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +44,14 @@ pub(super) struct PreparedTemplate {
     what: TemplateSpec,
 }
 
-/// Duration and commands of a set of deployments.
-#[derive(Clone, Copy, Debug)]
+/// Duration and commands of one sample: the same deployments, repeated for a second.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopyResult {
-    /// From the first command to the end of the last.
+    /// From the first command to the end of the last, summed over the rounds.
     pub(super) time: Duration,
-    /// Commands sent.
+    /// Number of rounds.
+    pub(super) rounds: u32,
+    /// Commands sent in all rounds.
     pub(super) work: MoverWork,
     /// Why data went through the host although an offload was requested.
     pub(super) refused: Option<HostCopyReason>,
@@ -76,19 +79,35 @@ impl CopyDatastores<'_> {
 
     /// Creates a disk and writes its data in writes of 1 MiB.
     pub(super) async fn template(&self, name: &str, what: TemplateSpec) -> Result<PreparedTemplate, LabError> {
-        let settings = MoverSettings::default();
+        let settings = self.bench.mover();
         let (disk, _) = self.source.create(name, what.bytes, what.format, settings).await?;
         disk.fill(what.data, &self.pattern).await?;
         disk.close().await?;
         Ok(PreparedTemplate { name: name.to_owned(), what })
     }
 
-    /// Deploys `count` machines at once, checks their content and removes them.
+    /// Deploys `count` machines at once, checks their content and removes them, repeatedly until
+    /// the deployments alone have taken a second.
     pub(super) async fn deploy(
         &self,
         template: &PreparedTemplate,
         count: u32,
         settings: MoverSettings,
+    ) -> Result<CopyResult, LabError> {
+        let mut copied = CopyResult::default();
+        while !copied.is_complete() {
+            let pieces = if copied.rounds == 0 { CHECKED_PIECES } else { 1 };
+            copied.plus(&self.deploy_once(template, count, settings, pieces).await?);
+        }
+        Ok(copied)
+    }
+
+    async fn deploy_once(
+        &self,
+        template: &PreparedTemplate,
+        count: u32,
+        settings: MoverSettings,
+        pieces: u64,
     ) -> Result<CopyResult, LabError> {
         let to = self.destination();
         let names: Vec<String> = (0..count).map(|_| format!("vm{:04}", self.bench.serial())).collect();
@@ -97,10 +116,10 @@ impl CopyDatastores<'_> {
         let copies = try_join_all(names.iter().map(|name| source.copy_to(to, name))).await?;
         let time = clock::now().duration_since(begun);
         source.close().await?;
-        let mut copied = CopyResult { time, work: MoverWork::default(), refused: None };
+        let mut copied = CopyResult { time, rounds: 1, ..CopyResult::default() };
         for ((copy, report), name) in copies.into_iter().zip(&names) {
             copied.add(&report, settings);
-            self.check(&copy, template.what).await?;
+            self.check(&copy, template.what, pieces).await?;
             copy.close().await?;
             to.remove(name).await?;
         }
@@ -114,11 +133,16 @@ impl CopyDatastores<'_> {
         name: &str,
         settings: MoverSettings,
     ) -> Result<Disk, LabError> {
-        let source = self.source.open(&template.name, FileAccess::Read, MoverSettings::default()).await?;
+        let source = self.source.open(&template.name, FileAccess::Read, self.bench.mover()).await?;
         let (copy, _) = source.copy_to(&self.source, name).await?;
         copy.close().await?;
         source.close().await?;
         self.source.open(name, FileAccess::Write, settings).await
+    }
+
+    /// Returns the data of the template.
+    pub(super) fn template_data(&self, offset: u64, bytes: usize) -> Bytes {
+        self.pattern.data(offset, bytes)
     }
 
     /// Unmounts the datastores.
@@ -130,9 +154,9 @@ impl CopyDatastores<'_> {
     }
 
     /// Compares several parts of a copy with the template, to detect a copy of the wrong blocks.
-    pub(super) async fn check(&self, copy: &Disk, what: TemplateSpec) -> Result<(), LabError> {
+    pub(super) async fn check(&self, copy: &Disk, what: TemplateSpec, pieces: u64) -> Result<(), LabError> {
         const PIECE: u64 = 1 << 20;
-        let pieces = (CHECKED_BYTES / PIECE).min(what.data / PIECE).max(1);
+        let pieces = pieces.min(what.data / PIECE).max(1);
         for piece in 0..pieces {
             let offset = piece * (what.data / pieces) / PIECE * PIECE;
             let length = PIECE.min(what.data - offset);
@@ -172,6 +196,24 @@ pub(super) fn commands(work: &MoverWork) -> u64 {
 }
 
 impl CopyResult {
+    /// Returns true if the sample is long enough.
+    pub(super) fn is_complete(&self) -> bool {
+        self.time >= trial::SAMPLE || self.rounds >= trial::ROUNDS
+    }
+
+    /// Adds another round.
+    pub(super) fn plus(&mut self, round: &Self) {
+        self.time += round.time;
+        self.rounds += round.rounds;
+        self.work = add(self.work, round.work);
+        self.refused = self.refused.or(round.refused);
+    }
+
+    /// Returns the mean duration of a round in seconds.
+    pub(super) fn seconds(&self) -> f64 {
+        self.time.as_secs_f64() / f64::from(self.rounds.max(1))
+    }
+
     /// Adds the work of one copy that was made with `settings`.
     pub(super) fn add(&mut self, report: &CopyReport, settings: MoverSettings) {
         self.work = add(self.work, report.work);
@@ -180,17 +222,18 @@ impl CopyResult {
         }
     }
 
-    /// Returns the bytes of data that the host read and wrote.
+    /// Returns the bytes of data that the host read and wrote in a round.
     pub(super) fn wire_bytes(&self) -> u64 {
-        self.work.read.bytes + self.work.write.bytes
+        (self.work.read.bytes + self.work.write.bytes) / u64::from(self.rounds.max(1))
     }
 
     /// Records duration, commands and throughput.
     pub(super) fn note(&self, samples: &mut Samples, case: &str, setting: Setting, repetition: u32) {
-        let seconds = self.time.as_secs_f64();
-        let commands = commands(&self.work) as f64;
+        let seconds = self.seconds();
+        let commands = commands(&self.work) as f64 / f64::from(self.rounds.max(1));
         let mut push = |measure, unit, value| samples.push(key(case, setting.name, measure), repetition, unit, value);
         push("time", MeasureUnit::Seconds, seconds);
+        push(trial::SAMPLED, MeasureUnit::Seconds, self.time.as_secs_f64());
         push("commands", MeasureUnit::Count, commands);
         push("iops", MeasureUnit::PerSecond, commands / seconds.max(1e-9));
         push(
@@ -201,38 +244,45 @@ impl CopyResult {
     }
 }
 
-/// Explains the result by the command rate with the offload and the data rate without it.
-pub(super) fn explain(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
+/// Explains the result by the medians of all repetitions of one case.
+pub(super) fn explain(findings: &mut ExperimentFindings, case: &str, off: &CopyResult, on: &CopyResult) {
     if let Some(reason) = on.refused {
         findings.notes.push(ReportNote::Unsupported(fallback(reason)));
         findings.add_reason(Some(format!(
-            "Both settings moved the data through the host ({} without XCOPY, {} with), so there is no gain.",
+            "Both settings moved the data through the host ({} without XCOPY, {} with).",
             display::bytes(off.wire_bytes()),
             display::bytes(on.wire_bytes())
         )));
         return;
     }
+    let median = |setting: &Setting, measure| findings.samples.median(key(case, setting.name, measure));
+    let [without, with] = &trial::XCOPY;
     let xcopy = on.work.xcopy;
-    if xcopy.commands > 0 {
-        findings.add_reason(Some(format!(
-            "With XCOPY the host sent {} commands of {} on average, {} per second, and moved {} of data itself. The \
-             array only copies references, so the time is spent on the commands and on the datastore’s metadata.",
-            display::number(xcopy.commands as f64),
+    let sent = median(with, "commands").zip(median(with, "iops")).filter(|_| xcopy.commands > 0);
+    let sent = sent.map(|(commands, rate)| {
+        format!(
+            "With XCOPY the host sent {} commands of {} on average, {} per second, and moved {} of data itself.",
+            display::number(commands),
             display::bytes(xcopy.bytes / xcopy.commands),
-            display::number(xcopy.commands as f64 / on.time.as_secs_f64().max(1e-9)),
+            display::number(rate),
             display::bytes(on.wire_bytes())
-        )));
-    }
-    let rate = off.wire_bytes() as f64 / 2.0 / f64::from(1 << 20) / off.time.as_secs_f64().max(1e-9);
+        )
+    });
+    // Half of the throughput is read and the other half written.
+    let rate = median(without, "throughput").map(|both| both / 2.0);
     // Published: 50 GB in "over two minutes" (VAAI guide, 2015).
     let published_rate = 50.0 * 1024.0 / 120.0;
-    findings.add_reason(Some(format!(
-        "Without XCOPY the host read and wrote {}, at {}. The published host reached at most {} over Fibre Channel: {}.",
-        display::bytes(off.wire_bytes() / 2),
-        display::with_unit(rate, MeasureUnit::MibPerSecond),
-        display::with_unit(published_rate, MeasureUnit::MibPerSecond),
-        if rate > published_rate { "the connection used here is faster, so the gain is smaller" } else { "the connection used here is slower, so the gain is larger" }
-    )));
+    let moved = rate.map(|rate| {
+        format!(
+            "Without XCOPY the host read and wrote {}, at {}: {} times the rate of the published host, which moved 50 GB in over \
+             two minutes.",
+            display::bytes(off.wire_bytes() / 2),
+            display::with_unit(rate, MeasureUnit::MibPerSecond),
+            display::number(rate / published_rate)
+        )
+    });
+    findings.add_reason(sent);
+    findings.add_reason(moved);
 }
 
 /// Describes why XCOPY was not used.

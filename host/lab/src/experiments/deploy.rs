@@ -10,14 +10,14 @@ use virtual_disk::{DiskFormat, MoverSettings};
 
 const GIB: u64 = 1 << 30;
 
-pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
+pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let size = bench.scale.pick(2 * GIB, 100 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * bench.repetitions as usize);
     bench.step(format!("creating a template of {} with {} of data", display::bytes(size), display::bytes(size / 2)));
     let template = TemplateSpec { bytes: size, data: size / 2, format: DiskFormat::ZeroedThick };
     let template = datastores.template("template", template).await?;
-    let mut findings = ExperimentFindings {
+    *findings = ExperimentFindings {
         setup: format!(
             "zeroedthick, {} with {} of data, {}",
             display::bytes(size),
@@ -31,18 +31,17 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     for repetition in 0..bench.repetitions {
         for setting in trial::alternating(&XCOPY, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
-            let settings =
-                MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..MoverSettings::default() };
+            let settings = MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..bench.mover() };
             let copied = datastores.deploy(&template, 1, settings).await?;
             copied.note(&mut findings.samples, "", setting, repetition);
             last[usize::from(setting.on)] = Some(copied);
         }
     }
     if let [Some(off), Some(on)] = last {
-        judge(&mut findings, bench, &off, &on);
+        judge(findings, bench, &off, &on);
     }
     datastores.close().await?;
-    Ok(findings)
+    Ok(())
 }
 
 fn judge(findings: &mut ExperimentFindings, bench: &LabBench, off: &CopyResult, on: &CopyResult) {
@@ -65,12 +64,13 @@ fn judge(findings: &mut ExperimentFindings, bench: &LabBench, off: &CopyResult, 
         ),
     ];
     let ratio = trial::faster(samples, "", &XCOPY);
-    let time = samples.median(key("", "XCOPY on", "time"));
-    let mut with = figure("with XCOPY", MeasureUnit::Seconds, time).published(7.0);
+    let mut with = figure("with XCOPY", MeasureUnit::Seconds, samples, |s| s.median(key("", "XCOPY on", "time")));
+    with = with.published(7.0);
     if bench.scale.pick(false, true) && on.refused.is_none() {
         with = with.goal(Goal::AtMost(2.0));
     }
-    let mut gain = figure("faster with XCOPY", MeasureUnit::Times, ratio).published(120.0 / 7.0);
+    let mut gain = figure("faster with XCOPY", MeasureUnit::Times, samples, |s| trial::faster(s, "", &XCOPY));
+    gain = gain.published(120.0 / 7.0);
     if on.refused.is_none() {
         gain = gain.goal(Goal::AtLeast(20.0));
     }
@@ -78,5 +78,5 @@ fn judge(findings: &mut ExperimentFindings, bench: &LabBench, off: &CopyResult, 
     findings.add_seen(Some(format!("{seen}.")));
     findings.add_seen(ratio.map(|ratio| format!("The gain is {}.", trial::compare_with_published(ratio, 120.0 / 7.0))));
     findings.figures = vec![gain, with];
-    copies::explain(findings, off, on);
+    copies::explain(findings, "", off, on);
 }

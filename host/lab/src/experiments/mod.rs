@@ -1,4 +1,4 @@
-//! The experiments L1 to L11, one file each.
+//! The experiments L1 to L11 and H8, one file each.
 
 mod block_count;
 mod boot_storm;
@@ -7,6 +7,7 @@ mod deploy;
 mod disk_type;
 mod eager_zeroed;
 mod first_write;
+mod guest_unmap;
 mod migration;
 mod simultaneous;
 mod terabyte;
@@ -21,12 +22,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 /// The future of a running experiment.
-type Work<'a> = Pin<Box<dyn Future<Output = Result<ExperimentFindings, LabError>> + 'a>>;
+type Work<'a> = Pin<Box<dyn Future<Output = Result<(), LabError>> + 'a>>;
 
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// `L1` to `L11`.
+    /// `L1` to `L11`, and `H8`.
     pub id: &'static str,
     /// Name on the command line.
     pub name: &'static str,
@@ -34,13 +35,13 @@ pub struct Experiment {
     pub title: &'static str,
     /// The question that it answers.
     pub question: &'static str,
-    run: for<'a> fn(&'a LabBench) -> Work<'a>,
+    run: for<'a> fn(&'a LabBench, &'a mut ExperimentFindings) -> Work<'a>,
 }
 
 impl Experiment {
-    /// Runs the experiment.
-    pub(crate) fn run<'a>(&self, bench: &'a LabBench) -> Work<'a> {
-        (self.run)(bench)
+    /// Runs the experiment. After an error, `findings` has the samples before it.
+    pub(crate) fn run<'a>(&self, bench: &'a LabBench, findings: &'a mut ExperimentFindings) -> Work<'a> {
+        (self.run)(bench, findings)
     }
 
     /// Returns true if `word` is the id or the name of this experiment, in any case.
@@ -50,84 +51,91 @@ impl Experiment {
 }
 
 /// All experiments in the order of their ids.
-pub const ALL: [Experiment; 11] = [
+pub const ALL: [Experiment; 12] = [
     Experiment {
         id: "L1",
         name: "boot-storm",
         title: "Boot storm",
         question: "How much do many power-ons disturb a workload on the same datastore, with ATS locks and with \
                    reservations of the whole LUN?",
-        run: |bench| Box::pin(boot_storm::run(bench)),
+        run: |bench, findings| Box::pin(boot_storm::run(bench, findings)),
     },
     Experiment {
         id: "L2",
         name: "deploy",
         title: "Deploy from template",
         question: "How long does it take to copy a virtual disk within the array, and through the host?",
-        run: |bench| Box::pin(deploy::run(bench)),
+        run: |bench, findings| Box::pin(deploy::run(bench, findings)),
     },
     Experiment {
         id: "L3",
         name: "simultaneous",
         title: "Simultaneous deployments",
         question: "Does the gain of XCOPY remain with up to sixteen deployments at once?",
-        run: |bench| Box::pin(simultaneous::run(bench)),
+        run: |bench, findings| Box::pin(simultaneous::run(bench, findings)),
     },
     Experiment {
         id: "L4",
         name: "migration",
         title: "Storage vMotion",
         question: "How much time does XCOPY save when a disk moves to another datastore, with its machine off, idle or busy?",
-        run: |bench| Box::pin(migration::run(bench)),
+        run: |bench, findings| Box::pin(migration::run(bench, findings)),
     },
     Experiment {
         id: "L5",
         name: "disk-type",
         title: "Disk type and copy time",
         question: "How does the format of the source disk affect copy time, on ESXi 5.x and 6.0?",
-        run: |bench| Box::pin(disk_type::run(bench)),
+        run: |bench, findings| Box::pin(disk_type::run(bench, findings)),
     },
     Experiment {
         id: "L6",
         name: "transfer-size",
         title: "Transfer size",
         question: "How does MaxHWTransferSize affect XCOPY: 4 MB or 16 MB per command?",
-        run: |bench| Box::pin(transfer_size::run(bench)),
+        run: |bench, findings| Box::pin(transfer_size::run(bench, findings)),
     },
     Experiment {
         id: "L7",
         name: "eager-zeroed",
         title: "Eagerzeroedthick disks",
         question: "How long does it take to create zeroed disks of several sizes, and four at once?",
-        run: |bench| Box::pin(eager_zeroed::run(bench)),
+        run: |bench, findings| Box::pin(eager_zeroed::run(bench, findings)),
     },
     Experiment {
         id: "L8",
         name: "terabyte",
         title: "One large eagerzeroedthick disk",
         question: "How fast does the array execute WRITE SAME of 1 MB, the size that ESXi sends?",
-        run: |bench| Box::pin(terabyte::run(bench)),
+        run: |bench, findings| Box::pin(terabyte::run(bench, findings)),
     },
     Experiment {
         id: "L9",
         name: "first-write",
         title: "First writes",
         question: "How much slower are a guest’s first writes because blocks are zeroed before them?",
-        run: |bench| Box::pin(first_write::run(bench)),
+        run: |bench, findings| Box::pin(first_write::run(bench, findings)),
     },
     Experiment {
         id: "L10",
         name: "block-count",
         title: "UNMAP block count",
         question: "How does the block count per iteration affect the duration of UNMAP?",
-        run: |bench| Box::pin(block_count::run(bench)),
+        run: |bench, findings| Box::pin(block_count::run(bench, findings)),
     },
     Experiment {
         id: "L11",
         name: "unmap-load",
         title: "UNMAP under load",
         question: "Which workloads does UNMAP slow down, and how much host CPU does it use?",
-        run: |bench| Box::pin(unmap_load::run(bench)),
+        run: |bench, findings| Box::pin(unmap_load::run(bench, findings)),
+    },
+    Experiment {
+        id: "H8",
+        name: "guest-unmap",
+        title: "UNMAP by the guest",
+        question: "Does the space that a guest trims return to the datastore and to the array?",
+        run: |bench, findings| Box::pin(guest_unmap::run(bench, findings)),
     },
 ];
 
@@ -156,14 +164,15 @@ mod tests {
             select(&words).map(|found| found.iter().map(|e| e.id).collect::<Vec<_>>())
         };
         assert_eq!(ids(&["terabyte", "l2", "L8"]), Ok(vec!["L2", "L8"]));
-        assert_eq!(ids(&["all"]).unwrap().len(), 11);
+        assert_eq!(ids(&["all"]).unwrap().len(), 12);
         assert_eq!(ids(&["deploy", "L12"]), Err("L12".to_owned()));
     }
 
     #[test]
     fn every_experiment_has_a_published_source() {
         for (index, experiment) in ALL.iter().enumerate() {
-            assert_eq!(experiment.id, format!("L{}", index + 1));
+            let id = if index < 11 { format!("L{}", index + 1) } else { "H8".to_owned() };
+            assert_eq!(experiment.id, id);
             assert!(!published::about(experiment.id).quotes.is_empty());
         }
     }

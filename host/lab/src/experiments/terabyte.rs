@@ -12,7 +12,7 @@ use crate::trial::{self, PlotSpec, Setting, WRITE_SAME, figure};
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
+pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     // A smaller target gets the largest size that fits.
     let sizes = bench.fitting(0, &bench.scale.pick([TIB / 2, TIB / 16, 4 * GIB], [TIB, TIB, 64 * GIB]))?;
     let least = sizes.last().copied().ok_or_else(|| LabError::NotPossible("disk is too small".into()))?;
@@ -30,7 +30,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
         LabScale::Paper => sizes.first().copied().unwrap_or(least),
     };
     bench.plan(2 * bench.repetitions as usize);
-    let mut findings = ExperimentFindings {
+    *findings = ExperimentFindings {
         setup: format!("one disk of {}, WRITE SAME of 1 MB", display::bytes(size)),
         expected: "1 TB: 17 min 6 s without WRITE SAME, at 1 GB/s; 3 min 47 s with it, at 5 GB/s; 1 min 10 s at 15 GB/s with Purity 5.1.".into(),
         ..ExperimentFindings::default()
@@ -53,15 +53,15 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
         }
     }
     if let [Some(off), Some(on)] = &last {
-        judge(&mut findings, bench.scale, size, (off, on));
+        judge(findings, bench.scale, size, (off, on));
     }
     store.unmount().await?;
-    Ok(findings)
+    Ok(())
 }
 
 fn note(samples: &mut Samples, zeroed: &ZeroResult, size: u64, setting: Setting, repetition: u32) {
     zeroed.note(samples, &display::bytes(zeroed.bytes), setting, repetition);
-    let extrapolated = zeroed.time.as_secs_f64() * size as f64 / zeroed.bytes as f64;
+    let extrapolated = zeroed.seconds() * size as f64 / zeroed.bytes as f64;
     samples.push(key("", setting.name, "time"), repetition, MeasureUnit::Seconds, extrapolated);
     samples.push(key("", setting.name, "zeroed"), repetition, MeasureUnit::MibPerSecond, zeroed.rate());
 }
@@ -74,20 +74,20 @@ fn judge(findings: &mut ExperimentFindings, scale: LabScale, size: u64, (off, on
         trial::bars(samples, shown("Duration", "time", "duration", MeasureUnit::Seconds), &cases, &WRITE_SAME),
         trial::bars(samples, shown("Zeroing rate", "zeroed", "rate", MeasureUnit::MibPerSecond), &cases, &WRITE_SAME),
     ];
-    let time = samples.median(key("", "WRITE SAME on", "time"));
-    let rate = samples.median(key("", "WRITE SAME on", "zeroed"));
-    let terabyte = time.map(|time| time * TIB as f64 / size as f64);
-    let gain = trial::faster(samples, "", &WRITE_SAME);
+    let rate = |s: &Samples| s.median(key("", "WRITE SAME on", "zeroed"));
+    let terabyte = |s: &Samples| Some(s.median(key("", "WRITE SAME on", "time"))? * TIB as f64 / size as f64);
     let name = if size == TIB { "1 TB with WRITE SAME" } else { "1 TB with WRITE SAME, extrapolated" };
-    let mut whole = figure(name, MeasureUnit::Seconds, terabyte).published(TERABYTE_TUNED_SECS);
+    let mut whole = figure(name, MeasureUnit::Seconds, samples, terabyte).published(TERABYTE_TUNED_SECS);
     if on.supported && scale == LabScale::Paper && size == TIB {
         whole = whole.goal(Goal::AtMost(20.0));
     }
     let seen = trial::times(samples, "", &WRITE_SAME);
     findings.figures = vec![
-        figure("faster with WRITE SAME", MeasureUnit::Times, gain).published(TERABYTE_OFF_SECS / TERABYTE_TUNED_SECS),
+        figure("faster with WRITE SAME", MeasureUnit::Times, samples, |s| trial::faster(s, "", &WRITE_SAME))
+            .published(TERABYTE_OFF_SECS / TERABYTE_TUNED_SECS),
         whole,
-        figure("zeroing rate with WRITE SAME", MeasureUnit::MibPerSecond, rate).published(15.0e9 / f64::from(1 << 20)),
+        figure("zeroing rate with WRITE SAME", MeasureUnit::MibPerSecond, samples, rate)
+            .published(15.0e9 / f64::from(1 << 20)),
     ];
     if size != TIB {
         findings.notes.push(ReportNote::Extrapolated(format!(
@@ -96,7 +96,8 @@ fn judge(findings: &mut ExperimentFindings, scale: LabScale, size: u64, (off, on
         )));
     }
     findings.add_seen(Some(format!("{}: {seen}.", display::bytes(size))));
-    findings.add_seen(terabyte.map(|seconds| {
+    let seconds = terabyte(&findings.samples);
+    findings.add_seen(seconds.map(|seconds| {
         format!(
             "1 TB with WRITE SAME: {} (published: {} with Purity 5.0, {} with 5.1).",
             display::seconds(seconds),
@@ -104,5 +105,5 @@ fn judge(findings: &mut ExperimentFindings, scale: LabScale, size: u64, (off, on
             display::seconds(TERABYTE_TUNED_SECS)
         )
     }));
-    zeros::explain(findings, off, on);
+    zeros::explain(findings, "", (off, on));
 }

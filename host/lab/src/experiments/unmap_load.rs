@@ -7,14 +7,15 @@ use crate::load::{self, LoadEnd, LoadProfile, LoadResult};
 use crate::machine;
 use crate::pattern::{Pattern, Reducibility};
 use crate::results::{
-    Axis, ExperimentFindings, MeasureUnit, Plot, Point, ReportNote, Role, Samples, Series, Shape, key,
+    Axis, ExperimentFindings, Figure, MeasureUnit, Plot, Point, ReportNote, Role, Samples, Series, Shape, key,
 };
-use crate::stats;
+use crate::stats::Spread;
 use crate::store::{Disk, LabDatastore};
-use crate::trial::figure;
+use crate::trial::{self, figure};
+use platform::clock;
 use std::cell::Cell;
 use std::time::Duration;
-use virtual_disk::{DiskFormat, MoverSettings};
+use virtual_disk::DiskFormat;
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -100,7 +101,7 @@ struct UnmapDatastores {
     other_store: Option<LabDatastore>,
 }
 
-pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError> {
+pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let free = bench.scale.pick(TIB / 8, 4 * TIB).min(bench.target.disk(0)?.bytes / GIB * GIB / 10 * 9);
     let secs = bench.scale.pick(1.5, 10.0);
     bench.say("creating datastores");
@@ -113,12 +114,12 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
     };
     let stores = UnmapDatastores { same_host, other_host, other_store };
     let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 11);
-    let mut findings = ExperimentFindings {
+    *findings = ExperimentFindings {
         setup: format!("datastores of {}, UNMAP of {BLOCKS} blocks per iteration, writes of 32 KB", display::bytes(free)),
         expected: "Only one case is affected: writes to new regions of a thin disk, with UNMAP from the same host to the same datastore.".into(),
         ..ExperimentFindings::default()
     };
-    bench.plan(CASES.len() * bench.repetitions as usize + 2);
+    bench.plan((CASES.len() + 2) * bench.repetitions as usize);
     for repetition in 0..bench.repetitions {
         for case in &CASES {
             bench.step(format!("{}, run {}", case.name, repetition + 1));
@@ -130,7 +131,7 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
                 findings.notes.push(ReportNote::Unsupported(
                     "the target does not support UNMAP, so there is nothing to measure.".into(),
                 ));
-                return Ok(findings);
+                return Ok(());
             }
             note(&mut findings.samples, case.name, &before, &during, repetition);
         }
@@ -140,13 +141,15 @@ pub(super) async fn run(bench: &LabBench) -> Result<ExperimentFindings, LabError
             .notes
             .push(ReportNote::LeftOut("the case with another datastore, because the target has only one disk.".into()));
     }
-    for blocks in [200, 60_000] {
-        bench.step(format!("the host’s CPU, {blocks} blocks"));
-        let cpu = processor(&stores.same_host, blocks).await?;
-        findings.samples.push(key("host CPU", &blocks.to_string(), "cpu"), 0, MeasureUnit::Percent, cpu);
+    for repetition in 0..bench.repetitions {
+        for blocks in trial::alternating(&[200, 60_000], repetition) {
+            bench.step(format!("the host’s CPU, {blocks} blocks, run {}", repetition + 1));
+            let cpu = processor(&stores.same_host, blocks).await?;
+            findings.samples.push(key("host CPU", &blocks.to_string(), "cpu"), repetition, MeasureUnit::Percent, cpu);
+        }
     }
-    judge(&mut findings);
-    Ok(findings)
+    judge(findings);
+    Ok(())
 }
 
 /// Measures the workload alone and then during UNMAP. The second result is empty if the target has
@@ -164,7 +167,7 @@ async fn measure(
     let region = (secs * 1.5) as u64 * GIB + GIB;
     let size = if case.initialised || !case.writes { GIB / 2 } else { 2 * region };
     let name = format!("load{:04}", bench.serial());
-    let (disk, _) = stores.same_host.create(&name, size, case.format, MoverSettings::default()).await?;
+    let (disk, _) = stores.same_host.create(&name, size, case.format, bench.mover()).await?;
     let profile =
         if case.writes { LoadProfile { outstanding: 8, ..LoadProfile::SEQUENTIAL } } else { LoadProfile::READS };
     let half = if case.initialised || !case.writes { size } else { region };
@@ -223,11 +226,13 @@ async fn beside_unmap(
     seen
 }
 
-/// Returns in percent the share of all processors that this process uses during one complete UNMAP.
+/// Returns in percent the share of all processors that this process uses during complete UNMAPs.
 async fn processor(store: &LabDatastore, blocks: u64) -> Result<f64, LabError> {
-    let (begun, ticks) = (platform::clock::now(), machine::process_cpu_seconds());
-    store.unmap(blocks).await?;
-    let (time, used) = (platform::clock::now().duration_since(begun), machine::process_cpu_seconds() - ticks);
+    let (begun, ticks) = (clock::now(), machine::process_cpu_seconds());
+    while clock::now().duration_since(begun) < trial::SAMPLE {
+        store.unmap(blocks).await?;
+    }
+    let (time, used) = (clock::now().duration_since(begun), machine::process_cpu_seconds() - ticks);
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     Ok(100.0 * used / time.as_secs_f64().max(1e-9) / processors)
 }
@@ -243,7 +248,7 @@ fn note(samples: &mut Samples, case: &str, before: &LoadResult, during: &LoadRes
 
 fn judge(findings: &mut ExperimentFindings) {
     let samples = &findings.samples;
-    let lost = |case: &Case| samples.median(key(case.name, "with UNMAP", "IOPS lost"));
+    let lost_of = |s: &Samples, case: &Case| s.median(key(case.name, "with UNMAP", "IOPS lost"));
     let point = |setting: &str| {
         let point = |(at, case): (usize, &Case)| {
             Some(Point::spread(at as f64, samples.spread(key(case.name, setting, "iops"))?))
@@ -262,52 +267,58 @@ fn judge(findings: &mut ExperimentFindings) {
         ],
         bands: Vec::new(),
     };
-    let touched: Vec<f64> = CASES.iter().filter(|case| case.impact).filter_map(lost).collect();
-    let others: Vec<f64> = CASES.iter().filter(|case| !case.impact).filter_map(lost).collect();
-    let cpu = |blocks: &str| samples.median(key("host CPU", blocks, "cpu"));
-    let figures = vec![
-        figure("IOPS lost, new regions, same host and datastore", MeasureUnit::Percent, stats::mean(&touched)),
-        figure("IOPS lost, mean of the other cases", MeasureUnit::Percent, stats::mean(&others)).published(0.0),
-        figure("host CPU during UNMAP, 200 blocks", MeasureUnit::Percent, cpu("200")).published(0.5),
-        figure("host CPU during UNMAP, 60 000 blocks", MeasureUnit::Percent, cpu("60000")).published(2.5),
-    ];
+    let cpu = |s: &Samples, blocks: &str| s.median(key("host CPU", blocks, "cpu"));
+    let percent = MeasureUnit::Percent;
+    // One figure for each case: a mean over several would hide one that is affected.
+    let mut figures: Vec<Figure> = CASES
+        .iter()
+        .map(|case| {
+            let lost = figure(format!("IOPS lost, {}", case.name), percent, samples, |s| lost_of(s, case));
+            if case.impact { lost } else { lost.published(0.0) }
+        })
+        .collect();
+    figures.extend([
+        figure("host CPU during UNMAP, 200 blocks", percent, samples, |s| cpu(s, "200")).published(0.5),
+        figure("host CPU during UNMAP, 60 000 blocks", percent, samples, |s| cpu(s, "60000")).published(2.5),
+    ]);
     let seen: Vec<String> = CASES
         .iter()
         .filter_map(|case| {
-            let lost = lost(case)?;
-            let verb = if lost > 0.0 { "loses" } else { "gains" };
-            Some(format!("{}: {verb} {}.", case.name, display::with_unit(lost.abs(), MeasureUnit::Percent)))
+            let spread = samples.spread(key(case.name, "with UNMAP", "IOPS lost"))?;
+            let change = match (spread.low > 0.0, spread.high < 0.0) {
+                (true, _) => "fewer IOPS in every repetition",
+                (_, true) => "more IOPS in every repetition",
+                _ => "no consistent change",
+            };
+            Some(format!("{}: {change}; IOPS lost {}.", case.name, display::spread(spread, MeasureUnit::Percent)))
         })
         .collect();
-    let reason = reason(stats::mean(&touched), stats::mean(&others));
+    let reason = reason(samples);
     findings.plots = vec![plot];
     findings.figures = figures;
     findings.seen = seen;
     findings.add_reason(reason);
 }
 
-fn reason(touched: Option<f64>, others: Option<f64>) -> Option<String> {
-    let (touched, others) = (touched?, others?);
+/// Compares the case affected in the published tests with the others, if the repetitions agree.
+fn reason(samples: &Samples) -> Option<String> {
+    let spread = |case: &Case| samples.spread(key(case.name, "with UNMAP", "IOPS lost"));
+    let affected = CASES.iter().find(|case| case.impact).and_then(spread)?;
+    let others: Vec<(&str, Spread)> =
+        CASES.iter().filter(|case| !case.impact).filter_map(|case| Some((case.name, spread(case)?))).collect();
+    let slower: Vec<&str> = others.iter().filter(|(_, spread)| spread.low > 0.0).map(|(name, _)| *name).collect();
+    let highest = others.iter().map(|(_, spread)| spread.high).reduce(f64::max)?;
+    let first = if affected.low > highest {
+        "Every repetition of the case affected in the published tests lost more than every repetition of the others."
+    } else {
+        "The repetitions of the case affected in the published tests overlap with those of other cases."
+    };
+    if slower.is_empty() {
+        return Some(first.to_owned());
+    }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let first = if touched - others > 10.0 {
-        format!(
-            "Writes to new regions lose {} more than the other cases: they allocate blocks from the same free space as the UNMAP \
-             of the same host, and the metadata changes are serialized.",
-            display::with_unit(touched - others, MeasureUnit::Percent)
-        )
-    } else {
-        "The case affected in the published tests is not special here: allocation and UNMAP of this host hardly delay each \
-         other."
-            .to_owned()
-    };
-    let second = if others > 5.0 {
-        format!(
-            " The other cases lose {} as well, because host, array and UNMAP share {processors} processors and one loopback. \
-             The published tests had separate machines.",
-            display::with_unit(others, MeasureUnit::Percent)
-        )
-    } else {
-        String::new()
-    };
-    Some(first + &second)
+    Some(format!(
+        "{first} Also slower in every repetition: {}. Host, lab and, without --target, the array share {processors} processors.",
+        slower.join("; ")
+    ))
 }

@@ -83,6 +83,7 @@ fn quotes(id: &str) -> &'static [Quote] {
         "L9" => &FIRST_WRITES,
         "L10" => &BLOCK_COUNT,
         "L11" => &UNDER_LOAD,
+        "H8" => &GUEST_UNMAP,
         _ => &[],
     }
 }
@@ -257,11 +258,23 @@ const UNDER_LOAD: [Quote; 3] = [
     ),
 ];
 
+const GUEST_UNMAP: [Quote; 2] = [
+    guide(
+        "In-Guest UNMAP in ESXi 6.x",
+        "The virtual disk is then shrunk in accordance to the amount of space reclaimed inside of it.",
+    ),
+    guide(
+        "In-Guest UNMAP in ESXi 6.x",
+        "If EnableBlockDelete is enabled, UNMAP will then be issued to the VMFS volume for the space that previously was \
+         held by the thin virtual disk. The capacity is then reclaimed on the FlashArray.",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const IDS: [&str; 11] = ["L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11"];
+    const IDS: [&str; 12] = ["L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "H8"];
 
     #[test]
     fn every_experiment_has_published_quotes() {

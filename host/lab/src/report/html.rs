@@ -96,7 +96,8 @@ fn row(outcome: &ExperimentOutcome, widest: f64) -> String {
     let unit = figure.map_or(MeasureUnit::Count, |f| f.unit);
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| display::with_unit(value, unit));
     let seen = figure.map_or_else(String::new, |f| {
-        format!("<b>{}</b> <span class=\"dim\">{}</span>", number(f.measured), escape(&f.name))
+        let measured = f.measured.map_or_else(|| "–".to_owned(), |v| display::estimate(v, f.interval, f.unit));
+        format!("<b>{measured}</b> <span class=\"dim\">{}</span>", escape(&f.name))
     });
     let (class, verdict) = verdict(outcome);
     format!(
@@ -113,10 +114,9 @@ fn row(outcome: &ExperimentOutcome, widest: f64) -> String {
 /// Lists the goals of an experiment and whether each was met.
 fn goals(outcome: &ExperimentOutcome) -> String {
     let describe = |figure: &Figure| {
-        let (goal, met) = (figure.goal?, figure.is_met()?);
-        let measured = display::with_unit(figure.measured?, figure.unit);
-        let word = if met { "met" } else { "missed" };
-        Some(format!("{}: {measured}, goal {} {word}", figure.name, display::goal(goal, figure.unit)))
+        let (goal, verdict) = (figure.goal?, figure.verdict?);
+        let measured = display::estimate(figure.measured?, figure.interval, figure.unit);
+        Some(format!("{}: {measured}, goal {}: {}", figure.name, display::goal(goal, figure.unit), verdict.words()))
     };
     outcome.findings.figures.iter().filter_map(describe).collect::<Vec<_>>().join("; ")
 }
@@ -132,12 +132,15 @@ fn bar(figure: &Figure, widest: f64) -> String {
 
 fn foot(report: &LabReport) -> String {
     format!(
-        "<footer><p>Medians over the repetitions; whiskers and brackets show minimum and maximum. Settings \
+        "<footer><p>Medians over the repetitions; whiskers show minimum and maximum. Figures have 95 % confidence intervals (bootstrap); \
+         a goal is judged only if its interval is on one side of it and other programs used at most {limit} % of the processors. Curves over time \
+         are of the median repetition. Settings \
          alternate within one run, so that other load on the machine affects all of them. Blue is without the \
          offload and orange with it, as in the published charts. All samples are in <a href=\"samples.csv\">samples.csv</a>, \
          the complete results in <a href=\"report.json\">report.json</a>.</p>\
          <p>ibid-host {} · plots by <a href=\"https://github.com/leeoniya/uPlot\">uPlot</a> (MIT), within this file</p></footer>",
-        escape(&report.version)
+        escape(&report.version),
+        limit = crate::machine::FOREIGN_LIMIT
     )
 }
 

@@ -32,6 +32,18 @@ pub fn render(report: &LabReport) -> [String; 3] {
     [json, csv::render(report), html::render(report)]
 }
 
+/// Creates `directory` if needed and checks that files can be written to it.
+pub fn try_directory(directory: &Path) -> Result<(), WriteError> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| WriteError { path, error }
+    };
+    files::create_directory(directory).map_err(failed(directory))?;
+    let probe = directory.join(".lab-probe");
+    files::replace(&probe, b"", Access::Everyone).map_err(failed(&probe))?;
+    files::remove(&probe).map_err(failed(&probe))
+}
+
 /// Writes the files into `directory`, which is created if needed. Existing files are replaced.
 /// Returns the path of the HTML file.
 pub fn write(report: &LabReport, directory: &Path) -> Result<PathBuf, WriteError> {

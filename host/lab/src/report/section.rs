@@ -4,7 +4,7 @@
 use super::verdict::{escape, verdict};
 use crate::display;
 use crate::published::{Published, Quote};
-use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, Plot, ReportNote, Shape};
+use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, GoalVerdict, Plot, ReportNote, Shape};
 use std::fmt::Write;
 
 /// Returns the section of the experiment with index `at`.
@@ -53,6 +53,7 @@ fn notes(notes: &[ReportNote]) -> String {
         ReportNote::Unsupported(text) => note("warn", "Not supported by this target", text),
         ReportNote::Extrapolated(text) => note("dull", "Extrapolated", text),
         ReportNote::LeftOut(text) => note("dull", "Left out", text),
+        ReportNote::Short(text) => note("dull", "Samples of less than a second", text),
     };
     notes.iter().map(shown).collect()
 }
@@ -93,15 +94,18 @@ fn figures(figures: &[Figure]) -> String {
     }
     let mut html = String::from("<div class=\"figures\">");
     for figure in figures {
-        let class = match figure.is_met() {
-            Some(true) => "good",
-            Some(false) => "bad",
-            None => "plain",
+        let class = match figure.verdict {
+            Some(GoalVerdict::Met) => "good",
+            Some(GoalVerdict::Missed) => "bad",
+            Some(GoalVerdict::CannotTell) | None => "plain",
         };
-        let value = figure.measured.map_or_else(|| "–".to_owned(), |value| display::with_unit(value, figure.unit));
+        let value = |value| display::estimate(value, figure.interval, figure.unit);
+        let value = figure.measured.map_or_else(|| "–".to_owned(), value);
+        let interval = display::interval(figure.interval, figure.unit);
         let published = figure.published.map(|value| format!("published {}", display::with_unit(value, figure.unit)));
         let goal = figure.goal.map(|goal| format!("goal {}", display::goal(goal, figure.unit)));
-        let beside = [published, goal].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+        let unknown = figure.verdict.filter(|v| *v == GoalVerdict::CannotTell).map(|v| v.words().to_owned());
+        let beside = [interval, published, goal, unknown].into_iter().flatten().collect::<Vec<_>>().join(" · ");
         // Writing to a String cannot fail.
         let _ = write!(
             html,
@@ -157,10 +161,11 @@ fn table(outcome: &ExperimentOutcome) -> String {
 fn load(outcome: &ExperimentOutcome) -> String {
     let load = outcome.load;
     format!(
-        "Duration {}. Machine load: {} % busy, {} % steal, load average {} before and {} after.",
+        "Duration {}. Machine load: {} % busy, {} % by other programs{}, load average {} before and {} after.",
         display::seconds(outcome.secs),
         display::number(load.busy.round()),
-        display::number(load.steal),
+        display::number(load.foreign.round()),
+        if load.is_noisy() { " (too much to judge a goal)" } else { "" },
         display::number(load.before),
         display::number(load.after)
     )

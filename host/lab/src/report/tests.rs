@@ -2,7 +2,7 @@ use super::*;
 use crate::machine::{MachineInfo, MachineLoad};
 use crate::published;
 use crate::results::*;
-use crate::stats::Spread;
+use crate::stats::{Interval, Spread};
 
 fn bars(title: &str, places: &[&str], series: &[(&str, Role, &[f64])]) -> Plot {
     let point = |(x, y): (usize, &f64)| Point { x: x as f64, y: *y, ends: Some((y * 0.9, y * 1.15)) };
@@ -75,21 +75,26 @@ fn storm() -> Plot {
 }
 
 fn outcome(id: &str, name: &str, title: &str, findings: ExperimentFindings) -> ExperimentOutcome {
-    ExperimentOutcome {
+    let mut outcome = ExperimentOutcome {
         id: id.to_owned(),
         name: name.to_owned(),
         title: title.to_owned(),
         question: "What does the offload save, and does it disturb <others>?".to_owned(),
         published: published::about(id),
         ending: Ending::Done,
+        verdict: Verdict::Measured,
         findings,
-        load: MachineLoad { before: 0.4, after: 1.9, busy: 71.0, steal: 0.2 },
+        load: MachineLoad { before: 0.4, after: 1.9, busy: 71.0, steal: 0.2, foreign: 2.5 },
         secs: 42.0,
-    }
+    };
+    outcome.judge();
+    outcome
 }
 
 fn figure(name: &str, measured: f64, published: Option<f64>, goal: Option<Goal>) -> Figure {
-    Figure { name: name.to_owned(), unit: MeasureUnit::Times, measured: Some(measured), published, goal }
+    let interval = Some(Interval { low: 0.95 * measured, high: 1.05 * measured });
+    let (name, measured) = (name.to_owned(), Some(measured));
+    Figure { name, unit: MeasureUnit::Times, measured, published, goal, interval, verdict: None }
 }
 
 fn deployed() -> ExperimentFindings {
@@ -174,6 +179,7 @@ pub(crate) fn report() -> LabReport {
             ),
             ExperimentOutcome {
                 ending: Ending::NotPossible("needs a second disk".to_owned()),
+                verdict: Verdict::NotPossible,
                 ..outcome("L11", "unmap-load", "UNMAP under load", ExperimentFindings::default())
             },
         ],
@@ -208,6 +214,23 @@ fn every_plot_has_a_placeholder() {
     let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
     assert_eq!(html.matches("<h3>Measured").count(), seen);
     assert!(seen < report.outcomes.len());
+}
+
+#[test]
+fn verdict_is_the_same_in_json_page_and_terminal() {
+    let report = report();
+    let [json, _, html] = render(&report);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for (outcome, stored) in report.outcomes.iter().zip(json["outcomes"].as_array().unwrap()) {
+        let words = outcome.verdict.words();
+        assert_eq!(
+            stored["verdict"].as_str().unwrap().replace('_', " ").replace("fall ", "fall-"),
+            words.replace(" measured", "")
+        );
+        let section = html.split(&format!("id=\"{}\"", outcome.id)).nth(1).unwrap();
+        assert!(section.split("</h2>").next().unwrap().contains(words), "{}", outcome.id);
+        assert!(crate::run::line(outcome).contains(words), "{}", outcome.id);
+    }
 }
 
 #[test]

@@ -47,32 +47,31 @@ async fn zeroing_uses_write_same_of_one_mebibyte() {
     assert_eq!(disk.read(0, 2048).await.unwrap(), mebibyte(0));
 }
 
-#[test]
-fn queue_share_follows_the_disk_size() {
-    let open = |gib: u64| zeroes_open(gib << 30);
-    assert_eq!([1, 100, 128, 129, 256, 512, 1024].map(open), [12, 12, 12, 24, 24, 48, 64]);
-    assert_eq!((zeroes_open(0), zeroes_open(u64::MAX)), (12, 64));
-}
+/// Makes every offloaded copy and zeroing command take a second.
+struct SlowOffloads;
 
-/// Makes every EXTENDED COPY take a second.
-struct SlowCopy;
-
-impl FaultHook for SlowCopy {
+impl FaultHook for SlowOffloads {
     fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
-        let is_copy = matches!(operation, Operation::Copy(_));
-        Injection { before: Duration::from_secs(u64::from(is_copy)), ..Injection::default() }
+        let slow = matches!(operation, Operation::Copy(_) | Operation::WriteSame(..));
+        Injection { before: Duration::from_secs(u64::from(slow)), ..Injection::default() }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_copies_share_the_queue() {
+async fn outstanding_commands_follow_the_settings() {
     let (array, source, destination) = volumes().await;
-    array.set_hook(Some(Arc::new(SlowCopy)));
-    let mover = Mover::new(MoverSettings::default());
-    let begun = platform::clock::now();
-    mover.copy((&source, &destination), &[joint(0, 0, 64)], order(MIB), &ignore).await.unwrap();
-    let commands = mover.work.work().xcopy.commands;
-    assert_eq!((commands, platform::clock::now().duration_since(begun).as_secs()), (64, 64 / COPIES_OPEN as u64));
+    array.set_hook(Some(Arc::new(SlowOffloads)));
+    let secs = |since| platform::clock::now().duration_since(since).as_secs();
+    for (xcopy, write_same) in [(64, 64), (4, 8)] {
+        let outstanding = Outstanding { xcopy, write_same, ..Outstanding::default() };
+        let mover = Mover::new(MoverSettings { outstanding, ..MoverSettings::default() });
+        let begun = platform::clock::now();
+        mover.copy((&source, &destination), &[joint(0, 0, 64)], order(MIB), &ignore).await.unwrap();
+        assert_eq!((mover.work.work().xcopy.commands, secs(begun)), (64, 64 / u64::from(xcopy)));
+        let begun = platform::clock::now();
+        mover.zero(&destination, &[(0, 64 * 2048)], &ignore).await.unwrap();
+        assert_eq!((mover.work.work().write_same.commands, secs(begun)), (64, 64 / u64::from(write_same)));
+    }
 }
 
 #[tokio::test]
