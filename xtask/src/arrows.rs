@@ -45,9 +45,10 @@ const PARTS: &[Part] = &[
         may_test_with: &["ondisk", "initiator"],
     },
     part("api", &["types"]),
+    part("console", &[]),
     Part {
         name: "rest",
-        may_use: &["types", "platform", "api", "catalog", "engine", "telemetry"],
+        may_use: &["types", "platform", "api", "catalog", "engine", "telemetry", "console"],
         may_test_with: &["ondisk", "client"],
     },
     part("client", &["types", "platform", "api"]),

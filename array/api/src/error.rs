@@ -120,6 +120,8 @@ pub enum ErrorCode {
     OutOfSpace,
     /// The session or API token is missing or invalid.
     Unauthorized,
+    /// The session is a cookie, and another page caused the call.
+    Forbidden,
     /// The path does not exist.
     PathNotFound,
     /// The path does not support the method.

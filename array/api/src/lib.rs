@@ -42,6 +42,14 @@ pub const MINOR_VERSION: u32 = 26;
 pub const API_TOKEN_HEADER: &str = "api-token";
 /// Header with the session token: in the answer to `login`, and in all other requests.
 pub const AUTH_TOKEN_HEADER: &str = "x-auth-token";
+/// Login header: `cookie` asks for the session as a cookie instead of [`AUTH_TOKEN_HEADER`].
+pub const SESSION_HEADER: &str = "x-ibid-session";
+/// Cookie of a session.
+pub const SESSION_COOKIE: &str = "__Host-ibid";
+/// Header of every change that the web console asks for.
+pub const CONSOLE_HEADER: &str = "x-ibid-console";
+/// Header of polls, which do not prolong a session.
+pub const BACKGROUND_HEADER: &str = "x-ibid-background";
 /// Answer header with the token of the next page.
 pub const NEXT_TOKEN_HEADER: &str = "x-next-token";
 /// Maximum and default number of items on one page.

@@ -129,7 +129,7 @@ fn code_hint(code: ErrorCode) -> Option<&'static str> {
         Code::OutOfSpace => "grow the array (`ibid array grow`), or eradicate destroyed volumes",
         Code::TooManyLogins => "wait one minute and check the token",
         Code::Unauthorized => "set IBID_TOKEN, or use --data DIR",
-        Code::PathNotFound | Code::MethodNotAllowed | Code::BodyTooLarge | Code::BodyTimeout => {
+        Code::Forbidden | Code::PathNotFound | Code::MethodNotAllowed | Code::BodyTooLarge | Code::BodyTimeout => {
             "use `ibid` and the array in the same version"
         }
         Code::Internal => "read the array's log for the cause",

@@ -1,14 +1,15 @@
 //! An authenticated request with its body, and its answer.
 
 use crate::app::App;
+use crate::credential::{is_background, session_token};
 use crate::error::RestError;
 use crate::query::Query;
 use crate::slots::ConnectionSlot;
-use api::{AUTH_TOKEN_HEADER, ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
+use api::{ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,9 +36,13 @@ impl Call {
     /// Checks the session and the parameters before it reads the body, so that an unauthenticated
     /// client cannot make the server buffer data.
     pub(crate) async fn accept(app: Arc<App>, request: Request) -> Result<Self, RestError> {
-        let token = session_token(request.headers())
+        let token = session_token(request.method(), request.headers())?
             .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
-        let admin = app.sessions.touch(token, platform::clock::now());
+        let now = platform::clock::now();
+        let admin = match is_background(request.headers()) {
+            true => app.sessions.peek(token, now),
+            false => app.sessions.touch(token, now),
+        };
         let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?;
         if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
             slot.authenticate();
@@ -79,11 +84,6 @@ fn check_context(query: &Query, array: &str) -> Result<(), RestError> {
         Some(other) => Err(RestError::about(ErrorCode::ArrayNotFound, other, "Array does not exist.")),
         None => Ok(()),
     }
-}
-
-/// Returns the session token from the headers.
-pub(crate) fn session_token(headers: &HeaderMap) -> Option<&str> {
-    headers.get(AUTH_TOKEN_HEADER).and_then(|value| value.to_str().ok())
 }
 
 /// A successful answer.

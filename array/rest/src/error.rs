@@ -13,6 +13,8 @@ pub(crate) enum RestError {
     Bad(Vec<ApiError>),
     /// The session is missing or has expired; clients log in again.
     Unauthorized(&'static str),
+    /// The request has the cookie of a session, and another page caused it.
+    Forbidden,
     /// The path does not exist.
     NotFound,
     /// The path does not support the method.
@@ -105,6 +107,11 @@ impl IntoResponse for RestError {
         match self {
             Self::Bad(errors) => (StatusCode::BAD_REQUEST, Json(ErrorBody { errors })).into_response(),
             Self::Unauthorized(message) => one(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, message),
+            Self::Forbidden => one(
+                StatusCode::FORBIDDEN,
+                ErrorCode::Forbidden,
+                "A call with a session cookie must come from the array's own console.",
+            ),
             Self::NotFound => one(
                 StatusCode::NOT_FOUND,
                 ErrorCode::PathNotFound,

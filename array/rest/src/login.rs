@@ -1,14 +1,15 @@
 //! Login and logout.
 
 use crate::app::App;
-use crate::call::session_token;
+use crate::credential::{clear_cookie, session_token, set_cookie, wants_cookie};
 use crate::error::RestError;
 use crate::slots::ConnectionSlot;
 use crate::source::Source;
 use crate::token;
 use api::{API_TOKEN_HEADER, AUTH_TOKEN_HEADER, ApiVersions, MINOR_VERSION};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::header::{COOKIE, HeaderName, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use catalog::Admin;
@@ -26,13 +27,21 @@ pub(crate) async fn login(
     slot: Extension<Arc<ConnectionSlot>>,
     headers: HeaderMap,
 ) -> Response {
+    let is_cookie = match wants_cookie(&headers) {
+        Ok(is_cookie) => is_cookie,
+        Err(error) => return error.into_response(),
+    };
     let token = headers.get(API_TOKEN_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match open(&app, slot.source(), token).await {
         Ok((admin, session)) => {
             slot.authenticate();
             let body = Json(json!({"items": [{"username": admin}]}));
-            match HeaderValue::from_str(&session) {
-                Ok(session) => ([(AUTH_TOKEN_HEADER, session)], body).into_response(),
+            let (name, value) = match is_cookie {
+                true => (SET_COOKIE, set_cookie(&session)),
+                false => (HeaderName::from_static(AUTH_TOKEN_HEADER), session),
+            };
+            match HeaderValue::from_str(&value) {
+                Ok(value) => ([(name, value)], body).into_response(),
                 Err(error) => RestError::Internal(error.to_string()).into_response(),
             }
         }
@@ -90,8 +99,15 @@ async fn verify_slowly(app: &Arc<App>, admins: Vec<Arc<Admin>>, token: &str) -> 
 
 /// Answers `POST /api/2.x/logout`: ends the session.
 pub(crate) async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    match session_token(&headers).is_some_and(|token| app.sessions.close(token)) {
-        true => StatusCode::OK.into_response(),
-        false => RestError::Unauthorized("The session does not exist.").into_response(),
+    let is_closed =
+        session_token(&Method::POST, &headers).map(|token| token.is_some_and(|token| app.sessions.close(token)));
+    let mut response = match is_closed {
+        Ok(true) => StatusCode::OK.into_response(),
+        Ok(false) => RestError::Unauthorized("The session does not exist.").into_response(),
+        Err(error) => return error.into_response(),
+    };
+    if let Some(cookie) = clear_cookie().filter(|_| headers.contains_key(COOKIE)) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
     }
+    response
 }

@@ -3,7 +3,9 @@
 use crate::app::App;
 use crate::call::{Action, Call};
 use crate::error::RestError;
-use crate::{absent, admins, alerts, arrays, connections, contract, hardware, hosts, login, scrub, snapshots, volumes};
+use crate::{
+    absent, admins, alerts, arrays, connections, console, contract, hardware, hosts, login, scrub, snapshots, volumes,
+};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -44,10 +46,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(absent::answer)
         .layer(middleware::from_fn(known_version));
     Router::new()
+        .route("/", get(console::root))
+        .route("/console", get(console::home))
+        .route("/console/", get(console::serve))
+        .route("/console/{*path}", get(console::serve))
         .route("/api/api_version", get(login::versions))
         .nest("/api/{version}", versioned)
         .fallback(async || RestError::NotFound)
         .method_not_allowed_fallback(async || RestError::BadMethod)
+        .layer(middleware::from_fn(console::protect))
         .with_state(app)
 }
 

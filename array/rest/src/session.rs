@@ -46,6 +46,13 @@ impl Sessions {
         Some(session.admin.clone())
     }
 
+    /// Returns the administrator of a session that has not expired. Its idle time continues.
+    pub(crate) fn peek(&self, token: &str, now: Instant) -> Option<String> {
+        let sessions = self.0.lock();
+        let session = sessions.get(token)?;
+        (now.duration_since(session.last) < IDLE).then(|| session.admin.clone())
+    }
+
     /// Ends a session. Returns false if it does not exist.
     pub(crate) fn close(&self, token: &str) -> bool {
         self.0.lock().remove(token).is_some()
@@ -71,6 +78,17 @@ mod tests {
         assert_eq!(sessions.touch(&token, start + 2 * almost).as_deref(), Some("admin"));
         assert_eq!(sessions.touch(&token, start + 2 * almost + IDLE), None);
         assert_eq!(sessions.touch(&token, start), None);
+    }
+
+    #[test]
+    fn polls_do_not_prolong_a_session() {
+        let sessions = Sessions::default();
+        let start = platform::clock::now();
+        let token = sessions.open("admin", start).unwrap();
+        let almost = IDLE - Duration::from_secs(1);
+        assert_eq!(sessions.peek(&token, start + almost).as_deref(), Some("admin"));
+        assert_eq!(sessions.peek(&token, start + IDLE), None);
+        assert_eq!(sessions.touch(&token, start + IDLE), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The REST API as clients see it: mostly without sockets; `wire` tests TLS with the real client.
 
+mod browser;
 mod dialect;
 mod inventory;
 mod lists;
