@@ -53,7 +53,8 @@ pub struct Array {
     pub scsi_timeout: u64,
     /// Space usage.
     pub space: Space,
-    /// `ok`, `degraded` (a critical alert is open) or `stopped` (after a drive error; reads only).
+    /// `ok`, `degraded` (a critical alert is open), `read-only` (started with --salvage) or
+    /// `stopped` (after a drive error; reads only).
     /// (Ibid extension.)
     #[serde(default)]
     pub status: String,

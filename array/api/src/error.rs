@@ -118,6 +118,8 @@ pub enum ErrorCode {
     CannotGrow,
     /// The array is out of space.
     OutOfSpace,
+    /// The array is open for reading only.
+    ReadOnly,
     /// The session or API token is missing or invalid.
     Unauthorized,
     /// The session is a cookie, and another page caused the call.

@@ -36,6 +36,7 @@ use crate::service::{
     VolumeSpace,
 };
 use background::Background;
+use fsck::UnreadableRanges;
 pub use io_watch::IoWatch;
 use io_watch::TimedDisk;
 use monitor::ScrubMonitor;
@@ -43,6 +44,7 @@ use platform::{Disk, DiskError, Durability, LogLimit, clock};
 use queue::Queue;
 use reads::{Reader, Reads};
 use space_watch::SpaceWatch;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -101,6 +103,7 @@ struct Shared {
     /// Space accounting, audits and scrubs must end early.
     are_scans_cancelled: AtomicBool,
     has_write_cache: bool,
+    is_read_only: bool,
     /// Limits warnings: a full file system refuses many allocations per second.
     refused_allocations: LogLimit,
 }
@@ -128,6 +131,7 @@ impl Engine {
             disk: Arc::new(TimedDisk::new(disk, io_watch.clone())),
             io_watch,
             has_write_cache: core.has_write_cache(),
+            is_read_only: core.is_read_only(),
             inner: Mutex::new(Inner {
                 core,
                 submitters: Submitters::default(),
@@ -179,6 +183,12 @@ impl Engine {
     pub fn cancel_background_scans(&self) {
         self.shared.are_scans_cancelled.store(true, Ordering::Release);
         self.shared.monitor.wake();
+    }
+
+    /// Reports metadata that was lost before the array was opened, and the blocks that cannot be
+    /// read therefore.
+    pub fn report_salvage(&self, summary: &str, unreadable: &BTreeMap<VolumeId, UnreadableRanges>) {
+        self.shared.monitor.salvaged(summary, unreadable);
     }
 
     /// Returns the I/Os in progress. They may be examined while [`Engine::close`] runs.
@@ -396,6 +406,10 @@ impl BlockService for Engine {
 
     fn stopped(&self) -> Option<Arc<str>> {
         self.shared.inner.lock().core.stopped().cloned()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.shared.is_read_only
     }
 }
 

@@ -234,6 +234,9 @@ pub enum OpError {
         /// The first damaged block.
         lba: Lba,
     },
+    /// The array is open for reading only.
+    #[error("array is read-only")]
+    ReadOnly,
     /// The engine has stopped after a drive error and accepts no changes. Reads fail if they need
     /// a range that was being changed.
     #[error("engine stopped: {0}")]
@@ -409,6 +412,8 @@ pub struct Health {
     pub damage: Vec<Damage>,
     /// Acknowledged operations that were lost when the array was opened.
     pub log_loss: Option<Arc<str>>,
+    /// Metadata that was lost when the array was opened for reading only.
+    pub salvage: Option<Arc<str>>,
     /// Why the engine has stopped. Only a new start ends this state.
     pub stopped: Option<Arc<str>>,
     /// Since when requests are refused for lack of space, in milliseconds since 1970.
@@ -443,6 +448,10 @@ pub trait BlockService: Send + Sync {
     /// [`OpError::Stopped`] until a new start.
     fn stopped(&self) -> Option<Arc<str>> {
         None
+    }
+    /// True if volumes cannot be changed: such requests fail with [`OpError::ReadOnly`].
+    fn is_read_only(&self) -> bool {
+        false
     }
 }
 

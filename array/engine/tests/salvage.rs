@@ -6,7 +6,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{MemoryDisk, create, data, run, settle};
-use engine::{Change, Core, Op, OpError, Reply};
+use engine::{Change, Core, Op, OpError, Options, Reply};
 use fsck::{FsckOptions, Region, SalvageError, SalvageReport, Structure, UnreadableRanges, check, layout};
 use ondisk::ArrayGeometry;
 use platform::{Disk, DiskError, Durability};
@@ -246,4 +246,58 @@ fn interrupted_salvage_can_begin_again() {
         assert!(!lost_blocks(&before, &contents(&disk)).is_empty());
     }
     assert!(writes > 8, "{writes}");
+}
+
+#[test]
+fn read_only_array_accepts_only_catalog_values() {
+    let disk = MemoryDisk::from_image(image());
+    let options = Options { read_only: true, ..Options::for_geometry(&GEOMETRY) };
+    let (mut core, _) = Core::recover(&disk, Some(options)).unwrap();
+    let (volume, change) = (VolumeId(1), |change| Op::Change(vec![change]));
+    let block = data(7, 8);
+    for op in [
+        write(1, 0, block.clone()),
+        Op::WriteSame { volume, range: range(0, 8), pattern: data(7, 1) },
+        Op::Zero { volume, range: range(0, 8) },
+        Op::Unmap { volume, ranges: vec![range(0, 8)] },
+        Op::Or { volume, lba: Lba(0), data: block.clone() },
+        Op::CompareAndWrite { volume, lba: Lba(0), compare: block.clone(), write: block },
+        Op::Copy { source: volume, from: range(0, 8), destination: volume, to: Lba(64) },
+        change(Change::DeleteVolume { volume }),
+        change(Change::CreateVolume { volume: VolumeId(9), blocks: 8 }),
+    ] {
+        assert_eq!(run(&mut core, &disk, op), Err(OpError::ReadOnly));
+    }
+    assert!(run(&mut core, &disk, change(Change::Put { key: b"k".to_vec(), value: b"v".to_vec() })).is_ok());
+    assert!(run(&mut core, &disk, Op::Read { volume, range: range(0, 8) }).is_ok());
+    assert_eq!(run(&mut core, &disk, Op::Flush), Ok(Reply::Done));
+}
+
+#[test]
+fn only_the_range_of_a_lost_map_page_fails() {
+    let intact = MemoryDisk::from_image(image());
+    let (before, regions) = (contents(&MemoryDisk::from_image(intact.image())), layout(&intact).unwrap());
+    let (mut opened, mut refused) = (0, 0);
+    for item in items(&regions, Structure::MapPage) {
+        let disk = MemoryDisk::from_image(intact.image());
+        item.iter().for_each(|copy| damage(&disk, copy));
+        match Core::recover(&disk, None) {
+            // The log changes the range of the page.
+            Err(error) => {
+                assert_eq!(error.to_string(), "a page of the map is damaged");
+                refused += 1;
+            }
+            Ok((mut core, _)) => {
+                opened += 1;
+                run(&mut core, &disk, write(4, 2048, data(9, 8))).unwrap();
+                core.request_checkpoint();
+                settle(&mut core, &disk);
+                drop(core);
+                let mut found = contents(&disk);
+                assert!(found.insert((VolumeId(4), 256), before[&(VolumeId(4), 256)].clone()).unwrap().is_ok());
+                assert!(!lost_blocks(&before, &found).is_empty());
+            }
+        }
+    }
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
 }

@@ -159,6 +159,12 @@ pub(crate) struct ServeArgs {
     /// Start without acknowledged operations of a damaged log
     #[arg(long)]
     pub(crate) accept_log_loss: bool,
+    /// Serve a damaged array for reading only
+    ///
+    /// Lost ranges return MEDIUM ERROR and are listed; writes fail with WRITE PROTECTED. Nothing on
+    /// the file or device changes but the owner block. Changes of settings end with the program.
+    #[arg(long)]
+    pub(crate) salvage: bool,
     /// Replace a lost API token of the admin
     #[arg(long)]
     pub(crate) new_token: bool,

@@ -127,6 +127,7 @@ fn code_hint(code: ErrorCode) -> Option<&'static str> {
         Code::CannotShrink => "choose a larger --capacity; an array only grows",
         Code::CannotGrow => "free space on the file system, or enlarge the device first; the array's log has details",
         Code::OutOfSpace => "grow the array (`ibid array grow`), or eradicate destroyed volumes",
+        Code::ReadOnly => "stop the array, run `ibid fsck DIR --salvage`, and start it without --salvage",
         Code::TooManyLogins => "wait one minute and check the token",
         Code::Unauthorized => "set IBID_TOKEN, or use --data DIR",
         Code::Forbidden | Code::PathNotFound | Code::MethodNotAllowed | Code::BodyTooLarge | Code::BodyTimeout => {

@@ -31,6 +31,7 @@ enum Code {
     HungIo = 11,
     WritesRefused = 12,
     LockedSecrets = 13,
+    Salvage = 14,
 }
 
 /// A condition that currently holds.
@@ -109,7 +110,7 @@ impl AlertMonitor {
                 });
             }
         }
-        found.extend(health.log_loss.map(|loss| Condition {
+        found.extend(health.log_loss.as_ref().map(|loss| Condition {
             code: Code::LogLoss,
             component: array.clone(),
             severity: "critical",
@@ -121,6 +122,7 @@ impl AlertMonitor {
             expected: None,
             since: None,
         }));
+        found.extend(read_only(&health, &array));
         found.extend(state.hosts().filter(|host| host.is_locked()).map(|host| Condition {
             code: Code::LockedSecrets,
             component: host.name.clone(),
@@ -203,11 +205,15 @@ impl AlertMonitor {
         })
     }
 
-    /// Returns the state of the array: `stopped`, `degraded` while a critical alert is open, or
-    /// `ok`.
+    /// Returns the state of the array: `stopped`, `read-only`, `degraded` while a critical alert is
+    /// open, or `ok`.
     pub(crate) fn status(&self) -> &'static str {
-        if self.engine.health().stopped.is_some() {
+        let health = self.engine.health();
+        if health.stopped.is_some() {
             return "stopped";
+        }
+        if health.salvage.is_some() {
+            return "read-only";
         }
         let is_critical = |alert: &Alert| alert.severity == "critical";
         if self.alerts.lock().open.values().any(is_critical) { "degraded" } else { "ok" }
@@ -224,6 +230,21 @@ fn engine_stopped(health: &Health, array: &str) -> Option<Condition> {
         description: "Writes are refused (NOT READY); reads of intact data are served. All acknowledged data is on the drive. \
                       Check the drive and the system log. The program ends by itself (--exit-after-failure) and recovers \
                       everything at its next start.",
+        actual: None,
+        expected: None,
+        since: None,
+    })
+}
+
+/// The array was started with `--salvage`.
+fn read_only(health: &Health, array: &str) -> Option<Condition> {
+    health.salvage.as_ref().map(|lost| Condition {
+        code: Code::Salvage,
+        component: array.to_owned(),
+        severity: "critical",
+        summary: format!("array is read-only: {lost}"),
+        description: "The array was started with --salvage. Copy what is readable, then stop the array and run \
+                      ibid fsck --salvage. Changes of hosts and settings are lost when it stops.",
         actual: None,
         expected: None,
         since: None,
@@ -327,7 +348,12 @@ impl Alerts {
 
 fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
     let component_type = match condition.code {
-        Code::PoolFills | Code::BackingFull | Code::ClockJump | Code::EngineStopped | Code::WritesRefused => "array",
+        Code::PoolFills
+        | Code::BackingFull
+        | Code::ClockJump
+        | Code::EngineStopped
+        | Code::WritesRefused
+        | Code::Salvage => "array",
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss | Code::HungIo => "storage",
         Code::LockedSecrets => "host",

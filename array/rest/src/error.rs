@@ -47,6 +47,9 @@ impl From<CatalogError> for RestError {
             CatalogError::Engine(engine::OpError::NoSpace) => {
                 Self::bad(ErrorCode::OutOfSpace, "The array is out of space.")
             }
+            CatalogError::Engine(engine::OpError::ReadOnly) => {
+                Self::bad(ErrorCode::ReadOnly, "The array is open for reading only.")
+            }
             CatalogError::Engine(_) | CatalogError::Damaged { .. } => Self::Internal(error.to_string()),
             _ => Self::Bad(vec![ApiError {
                 code: code_of(&error),

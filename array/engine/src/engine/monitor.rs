@@ -1,8 +1,11 @@
 //! Requests to the scrubber, and what scrubs and reads have found.
 
-use super::read_errors::ReadErrors;
+use super::read_errors::{ReadErrors, described};
 use crate::service::{Damage, Health, OpError};
+use fsck::UnreadableRanges;
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use types::VolumeId;
 
@@ -16,6 +19,8 @@ pub(super) struct ScrubMonitor {
 #[derive(Default)]
 struct State {
     health: Health,
+    /// Metadata that was lost when the array was opened.
+    salvage: Option<Arc<str>>,
     /// Blocks that reads could not return.
     read_errors: ReadErrors,
     /// Bytes per second of a scrub that is requested and has not begun.
@@ -57,6 +62,13 @@ impl ScrubMonitor {
         }
     }
 
+    /// Notes the losses from before the array was opened.
+    pub(super) fn salvaged(&self, summary: &str, unreadable: &BTreeMap<VolumeId, UnreadableRanges>) {
+        let mut state = self.state.lock();
+        state.salvage = Some(summary.into());
+        state.health.damage.extend(unreadable.iter().map(|(volume, ranges)| described(*volume, ranges)));
+    }
+
     /// Counts bytes that the running scrub has checked.
     pub(super) fn add_scrubbed(&self, bytes: u64) {
         self.state.lock().health.scrubbed += bytes;
@@ -66,6 +78,7 @@ impl ScrubMonitor {
         let state = self.state.lock();
         let mut health = state.health.clone();
         health.damage.extend(state.read_errors.damage());
+        health.salvage.clone_from(&state.salvage);
         health
     }
 

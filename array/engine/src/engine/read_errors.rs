@@ -1,6 +1,7 @@
 //! Blocks that reads could not return, kept until a scrub has checked everything after them.
 
 use crate::service::{Damage, OpError};
+use fsck::UnreadableRanges;
 use std::collections::BTreeSet;
 use types::{LBAS_PER_BLOCK, VolumeId};
 
@@ -52,6 +53,13 @@ pub(super) fn unreadable(volume: VolumeId, blocks: u64, runs: &[(u64, u64)]) -> 
     let plural = if blocks == 1 { "block" } else { "blocks" };
     let description = format!("{blocks} {plural} of 4 KiB cannot be read: {} (first block + blocks)", runs.join(" "));
     Damage { volume: Some(volume), description }
+}
+
+/// Describes the unreadable ranges of a volume, which fsck counts in blocks of 512 bytes.
+pub(super) fn described(volume: VolumeId, ranges: &UnreadableRanges) -> Damage {
+    let in_blocks = |(start, blocks): &(u64, u64)| (start / LBAS_PER_BLOCK, blocks / LBAS_PER_BLOCK);
+    let runs: Vec<_> = ranges.runs.iter().map(in_blocks).collect();
+    unreadable(volume, ranges.blocks / LBAS_PER_BLOCK, &runs)
 }
 
 #[cfg(test)]

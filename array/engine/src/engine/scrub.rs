@@ -5,7 +5,7 @@
 //! the next checkpoint, and reports only bytes that are still bad then.
 
 use super::Shared;
-use super::read_errors::unreadable;
+use super::read_errors::described;
 use crate::machine::{Core, PinnedSegment, read_page_at};
 use crate::service::Damage;
 use blockmap::{Ref, RefTarget};
@@ -17,7 +17,6 @@ use ondisk::{
 use platform::clock;
 use rustc_hash::FxHashSet;
 use std::time::Duration;
-use types::LBAS_PER_BLOCK;
 
 /// Attempts to read a segment while no checkpoint is in progress, and the pause between them.
 const QUIET_ATTEMPTS: u32 = 20;
@@ -238,10 +237,7 @@ impl Shared {
                 fsck::locate(&checkpoint, lost, should_continue)
             });
         for (volume, ranges) in located.flatten().unwrap_or_default() {
-            // fsck counts in logical blocks of 512 bytes, alerts in blocks of 4 KiB.
-            let runs: Vec<_> =
-                ranges.runs.iter().map(|(start, blocks)| (start / LBAS_PER_BLOCK, blocks / LBAS_PER_BLOCK)).collect();
-            damage.push(unreadable(volume, ranges.blocks / LBAS_PER_BLOCK, &runs));
+            damage.push(described(volume, &ranges));
         }
     }
 }

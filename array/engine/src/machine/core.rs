@@ -29,7 +29,7 @@ use super::scheduler::Scheduler;
 use super::space::clean::CleanContext;
 use super::space::{Space, View};
 use super::state::ArrayState;
-use crate::service::{Op, OpError};
+use crate::service::{Change, Op, OpError};
 use std::sync::Arc;
 
 /// The state machine of an array. See [`crate::machine`].
@@ -117,6 +117,9 @@ impl Core {
     /// Returns why a request is not executed: the core has stopped, and it is not a read that is
     /// served nevertheless.
     fn refusal_of(&self, op: &Op) -> Option<OpError> {
+        if self.state.options.read_only && changes_volumes(op) {
+            return Some(OpError::ReadOnly);
+        }
         let reason = self.stopped.as_ref()?;
         let is_served = self.is_consistent && matches!(op, Op::Read { .. } | Op::Status { .. });
         (!is_served).then(|| OpError::Stopped(reason.clone()))
@@ -142,5 +145,16 @@ impl Core {
     /// Frees slots whose last reference is gone.
     fn release_freed(&mut self) {
         self.state.release_freed(&mut self.space.pool, &mut self.destager.dirty);
+    }
+}
+
+/// True if a request changes more than values of the catalog.
+fn changes_volumes(op: &Op) -> bool {
+    match op {
+        Op::Read { .. } | Op::Status { .. } | Op::Compare { .. } | Op::Flush => false,
+        Op::Change(changes) => {
+            !changes.iter().all(|change| matches!(change, Change::Put { .. } | Change::Remove { .. }))
+        }
+        _ => true,
     }
 }

@@ -41,6 +41,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Open an array whose log has lost acknowledged operations, without them.
     pub accept_log_loss: bool,
+    /// Refuse all changes of volumes. Catalog values can be changed.
+    pub read_only: bool,
     /// Last generation of a slot, after which the first one follows; `None` for all that the format
     /// has. A simulator sets few, so that the ids of blocks come back soon.
     pub last_generation: Option<u16>,
@@ -60,6 +62,7 @@ impl Options {
             index_bytes: index_of(geometry).min(256 << 20),
             cache_bytes: 64 << 20,
             accept_log_loss: false,
+            read_only: false,
             last_generation: None,
         }
     }
@@ -89,6 +92,7 @@ impl Options {
             index_bytes,
             cache_bytes,
             accept_log_loss: false,
+            read_only: false,
             last_generation: None,
         }
     }

@@ -3,6 +3,7 @@
 mod background;
 mod creation;
 mod exit;
+mod overlay;
 mod owner;
 mod secret_keys;
 mod settings;

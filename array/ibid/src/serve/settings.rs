@@ -51,6 +51,7 @@ pub(crate) struct Settings {
     pub(crate) exit_after_failure: Duration,
     /// Start without acknowledged operations that a damaged log has lost.
     pub(crate) accept_log_loss: bool,
+    pub(crate) salvage: bool,
     /// Replace the API token of the admin.
     pub(crate) new_token: bool,
 }
@@ -111,6 +112,7 @@ impl Settings {
             overcommit: args.overcommit || file.overcommit,
             exit_after_failure,
             accept_log_loss: args.accept_log_loss,
+            salvage: args.salvage,
             new_token: args.new_token,
         })
     }

@@ -2,11 +2,13 @@
 
 use super::creation;
 use super::exit::STOPPED;
+use super::overlay::OverlayDisk;
 use super::owner::Owner;
 use super::settings::Settings;
 use crate::directory::ArrayDirectory;
 use crate::medium::Medium;
 use crate::problem::Problem;
+use ::fsck::SalvageReport;
 use engine::{Core, Engine, IoWatch, LogLoss, Maintenance, Options, RecoverError, Service};
 use ondisk::ArrayGeometry;
 use platform::lock::Lock;
@@ -18,6 +20,8 @@ use types::format_capacity;
 
 const ACCEPT_LOSS: &str = "copy the drive first; then `ibid serve --accept-log-loss` starts the array without these operations, \
                            and keeps a copy of the log";
+const USE_SALVAGE: &str = "copy the drive first; then `ibid serve --salvage` serves what can be read and changes nothing, and \
+                           `ibid fsck --salvage` rebuilds the metadata";
 const AFTER_FAILURE: &str =
     "check the drive and the system log, then start the array again: no acknowledged data is lost";
 /// Maximum number of lost ranges in the log of the program.
@@ -27,12 +31,16 @@ const COPY_BYTES: u64 = 4 << 20;
 /// Bytes of the log that are read at a time: an unreadable sector loses this much of the copy.
 const COPY_STEP: usize = 4096;
 
+/// Name of the file of changes, while it is created.
+const CHANGES_FILE: &str = "salvage-changes";
+
 /// An open engine.
 pub(crate) struct Storage {
     engine: Arc<Engine>,
     disk: Arc<FileDisk>,
     /// Path of the file or device.
     path: PathBuf,
+    is_read_only: bool,
     /// The capacity may exceed the free space of the file system.
     overcommit: bool,
     /// Released after the engine has stopped.
@@ -50,16 +58,22 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
         tracing::warn!("capacity {asked} ignored: the array exists with {is}; run `ibid array grow` to change it");
     }
     let memory = Options::for_memory(&superblock.geometry, settings.memory, settings.index_memory);
-    let options = Options { write_cache: settings.write_cache, ..memory };
-    let (core, recovery) = match Core::recover(&*disk, Some(options)) {
+    let options = Options { write_cache: settings.write_cache, read_only: settings.salvage, ..memory };
+    let salvaged = settings.salvage.then(|| salvage(&disk, settings)).transpose()?;
+    let used: Arc<dyn Disk> = match &salvaged {
+        Some((overlay, _)) => overlay.clone(),
+        None => disk.clone(),
+    };
+    let (core, recovery) = match Core::recover(&*used, Some(options)) {
         Err(RecoverError::LogLoss(loss)) => {
             report_loss(&loss);
             if !settings.accept_log_loss {
                 return Err(Problem::new(loss).hint(ACCEPT_LOSS));
             }
             keep_log(&disk, &superblock.geometry, &settings.data, loss.sequence)?;
-            Core::recover(&*disk, Some(Options { accept_log_loss: true, ..options }))?
+            Core::recover(&*used, Some(Options { accept_log_loss: true, ..options }))?
         }
+        Err(error @ RecoverError::Damaged(_)) => return Err(Problem::from(error).hint(USE_SALVAGE)),
         result => result?,
     };
     tracing::info!(
@@ -68,14 +82,58 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
         bytes = recovery.bytes,
         "array opened; log replayed"
     );
+    let engine = Arc::new(Engine::start(core, used));
+    if let Some((_, report)) = &salvaged {
+        engine.report_salvage(&summary(report), &report.unreadable);
+    }
     Ok(Storage {
-        engine: Arc::new(Engine::start(core, disk.clone())),
+        engine,
+        is_read_only: settings.salvage,
         disk,
         path,
         overcommit: settings.overcommit,
         owner,
         _lock: lock,
     })
+}
+
+/// Rebuilds the metadata of a damaged array in an overlay, so that the array does not change.
+fn salvage(disk: &Arc<FileDisk>, settings: &Settings) -> Result<(Arc<OverlayDisk>, SalvageReport), Problem> {
+    let path = settings.data.join(CHANGES_FILE);
+    let failed = |error: &dyn std::fmt::Display| {
+        at(&path)(error)
+            .hint("the changes of a salvage need as much free space as the log; free space, then start again")
+    };
+    files::remove(&path)?;
+    let changes = FileDisk::create(&path, disk.size()).map_err(|error| failed(&error))?;
+    // The file has no name from now on, so that it ends with the process.
+    files::remove(&path)?;
+    let overlay = Arc::new(OverlayDisk::new(disk.clone(), changes));
+    let progress = |step: &str| tracing::info!("salvage: {step}");
+    let report = fsck::salvage(&*overlay, &progress)
+        .map_err(|error| Problem::from(error).hint("copy the drive, then restore the array from a backup"))?;
+    tracing::error!("array opened for reading only; {}", summary(&report));
+    let values = fsck::catalog_values(&*overlay);
+    let names = catalog::volume_names(values.iter().map(|(key, value)| (&key[..], &value[..])));
+    for (volume, ranges) in &report.unreadable {
+        let name = names.get(volume).map_or("", String::as_str);
+        for (first, blocks) in &ranges.runs {
+            tracing::error!("lost: volume {name} ({:08X}), LBA {first}, {blocks} blocks of 512 bytes", volume.0);
+        }
+    }
+    Ok((overlay, report))
+}
+
+/// Describes the losses of a salvage.
+fn summary(report: &SalvageReport) -> String {
+    let SalvageReport { directory_pages, slot_pages, map_pages, unreadable, .. } = report;
+    let blocks: u64 = unreadable.values().map(|ranges| ranges.blocks).sum();
+    format!(
+        "{} of {} volumes and snapshots cannot be read; rebuilt {slot_pages} slot table pages and {directory_pages} of \
+         their directory; lost {map_pages} map pages",
+        format_capacity(blocks * types::LBA_BYTES),
+        unreadable.len()
+    )
 }
 
 /// Logs the lost ranges. A volume id is the last 8 hexadecimal digits of its serial number.
@@ -132,8 +190,12 @@ impl Storage {
     /// device must have the new size already. A file needs the free space for its new size.
     pub(crate) fn growth(&self) -> Growth {
         let (engine, disk, path) = (self.engine.clone(), self.disk.clone(), self.path.clone());
+        let is_read_only = self.is_read_only;
         let is_bounded = !disk.is_block_device() && !self.overcommit;
         Box::new(move |capacity| {
+            if is_read_only {
+                return Err("it is open for reading only".to_owned());
+            }
             if is_bounded {
                 check_growth(&path, capacity).map_err(|error| error.to_string())?;
             }

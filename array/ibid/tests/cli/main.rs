@@ -8,5 +8,6 @@ mod device;
 mod fsck;
 mod host;
 mod lifecycle;
+mod salvage;
 mod snapshots;
 mod wrong_input;

@@ -117,7 +117,7 @@ impl CopyProgram {
     /// failing its disk (SBC-4 4.7.3.6). An engine that has stopped is NOT READY.
     fn failure(&self, error: &OpError) -> Sense {
         match error {
-            OpError::NoSpace | OpError::Stopped(_) => sense_of(error, self.current.to),
+            OpError::NoSpace | OpError::ReadOnly | OpError::Stopped(_) => sense_of(error, self.current.to),
             _ => device_failure(self.current.number),
         }
     }

@@ -95,6 +95,7 @@ pub(crate) fn not_ready() -> Sense {
 pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
     match error {
         OpError::NoSpace => Sense::new(SenseKey::DataProtect, asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT),
+        OpError::ReadOnly => Sense::new(SenseKey::DataProtect, asc::WRITE_PROTECTED),
         OpError::MediumError { lba } => {
             Sense::new(SenseKey::MediumError, asc::UNRECOVERED_READ_ERROR).with_information(lba.0)
         }
@@ -119,6 +120,7 @@ mod tests {
     fn engine_errors_map_to_sense_data() {
         let table = [
             (OpError::NoSpace, 0x7, 0x2707, None),
+            (OpError::ReadOnly, 0x7, 0x2700, None),
             (OpError::MediumError { lba: Lba(77) }, 0x3, 0x1100, Some(77)),
             (OpError::OutOfRange { blocks: 8 }, 0x5, 0x2100, Some(9)),
             (OpError::Miscompare { offset: 513 }, 0xe, 0x1d00, Some(513)),

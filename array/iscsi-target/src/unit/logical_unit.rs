@@ -173,6 +173,11 @@ impl LogicalUnits {
         Self { service, catalog, units: Mutex::default() }
     }
 
+    /// True if no volume of the array can be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.service.is_read_only()
+    }
+
     /// Returns the logical unit of a volume; creates it on first use.
     pub(crate) fn get(&self, volume: VolumeId) -> Arc<LogicalUnit> {
         let mut units = self.units.lock();

@@ -17,7 +17,7 @@ pub(crate) struct Attachment {
     pub(crate) blocks: u64,
     pub(crate) serial: String,
     pub(crate) naa: Naa,
-    /// True if the volume is connected for reading only.
+    /// True if the volume is connected for reading only, or the array is open for reading only.
     pub(crate) read_only: bool,
     /// Counters of the commands that this initiator sends here over this portal. Set by the first
     /// command.
@@ -131,7 +131,7 @@ fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
             blocks: entry.blocks,
             naa: Naa::from_serial(&entry.serial)?,
             serial: entry.serial.clone(),
-            read_only: entry.read_only,
+            read_only: entry.read_only || units.is_read_only(),
             counters: OnceLock::new(),
         }))
     };

@@ -61,6 +61,11 @@ impl Core {
         self.state.options.write_cache
     }
 
+    /// True if volumes cannot be changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.state.options.read_only
+    }
+
     /// Returns the id of the array, which every stored structure bears.
     pub(crate) fn array(&self) -> [u8; 16] {
         self.state.array
