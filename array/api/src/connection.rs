@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// A volume's connection to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// The host.
+    /// The host; null for a host group without hosts.
     pub host: Reference,
-    /// Host group of the connection; always null.
+    /// Host group, if the connection belongs to one.
     pub host_group: Reference,
     /// LUN of the volume at the host.
     pub lun: u16,

@@ -74,6 +74,12 @@ pub enum ErrorCode {
     ConnectionNotFound,
     /// No administrator has this name.
     AdminNotFound,
+    /// No host group has this name.
+    HostGroupNotFound,
+    /// The object is not a member of the group.
+    MemberNotFound,
+    /// The volume has no such tag.
+    TagNotFound,
     /// No alert has this name.
     AlertNotFound,
     /// No controller, port or interface has this name.
@@ -86,6 +92,16 @@ pub enum ErrorCode {
     SnapshotExists,
     /// A host has this name already.
     HostExists,
+    /// A host group has this name already.
+    HostGroupExists,
+    /// The object is in a group already.
+    AlreadyMember,
+    /// The group has members.
+    GroupHasMembers,
+    /// The host group has connected volumes.
+    HostGroupConnected,
+    /// The connection belongs to the host group of the host.
+    SharedConnection,
     /// The volume is connected to the host already.
     ConnectionExists,
     /// The volume is destroyed and must be recovered first.

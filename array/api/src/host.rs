@@ -15,7 +15,7 @@ pub struct Host {
     pub chap: Chap,
     /// Number of connected volumes and snapshots.
     pub connection_count: u64,
-    /// Host group; always null.
+    /// Host group, if it is in one.
     pub host_group: Reference,
     /// iSCSI initiator names.
     pub iqns: Vec<String>,

@@ -14,6 +14,7 @@ mod envelope;
 mod error;
 mod hardware;
 mod host;
+mod host_group;
 mod snapshot;
 mod volume;
 
@@ -28,6 +29,7 @@ pub use envelope::{Items, Reference};
 pub use error::{ApiError, ErrorBody, ErrorCode, GatewayError};
 pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port};
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
+pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
 

@@ -2,8 +2,10 @@
 
 mod connection;
 mod host;
+mod host_group;
 mod settings;
 mod snapshot;
+mod tag;
 mod volume;
 
 pub use host::HostEdit;

@@ -17,6 +17,10 @@ pub enum ObjectKind {
     Connection,
     /// An administrator.
     Admin,
+    /// A host group.
+    HostGroup,
+    /// A member of a group.
+    Member,
 }
 
 impl fmt::Display for ObjectKind {
@@ -27,6 +31,8 @@ impl fmt::Display for ObjectKind {
             Self::Host => "Host",
             Self::Connection => "Connection",
             Self::Admin => "Admin",
+            Self::HostGroup => "Host group",
+            Self::Member => "Member",
         })
     }
 }
@@ -110,6 +116,30 @@ pub enum CatalogError {
         /// Name of the object.
         name: String,
     },
+    /// The group is not empty.
+    #[error("{kind} cannot be deleted: it has members.")]
+    HasMembers {
+        /// Kind of the group.
+        kind: ObjectKind,
+        /// Name of the group.
+        name: String,
+    },
+    /// The object is in a group.
+    #[error("{name} already belongs to group {group}.")]
+    AlreadyMember {
+        /// Name of the object.
+        name: String,
+        /// Name of the group.
+        group: String,
+    },
+    /// The connection belongs to the host's group.
+    #[error("The connection belongs to host group {group}; disconnect the group, or remove the host from it.")]
+    SharedConnection {
+        /// Name of the host.
+        name: String,
+        /// Name of the group.
+        group: String,
+    },
     /// The name is not a valid iSCSI node name.
     #[error(
         "Invalid IQN: an iSCSI name of at most 223 characters such as iqn.1998-01.com.vmware:esx1, or '*' for any initiator."
@@ -189,6 +219,9 @@ impl CatalogError {
             | Self::NotDestroyed { name, .. }
             | Self::OntoItself { name }
             | Self::Connected { name, .. }
+            | Self::HasMembers { name, .. }
+            | Self::AlreadyMember { name, .. }
+            | Self::SharedConnection { name, .. }
             | Self::NoSecretKey { name }
             | Self::BadChap { name, .. } => Some(name),
             Self::BadIqn { iqn } | Self::IqnInUse { iqn, .. } => Some(iqn),

@@ -33,8 +33,8 @@ pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, Host, HostId, Qos, ScrubSettings, Snapshot,
-    Volume, VolumeOrSnapshot, reservations_key,
+    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, GroupConnection, Host, HostGroup, HostGroupId,
+    HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
 };
 pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogState, volume_names};
@@ -68,6 +68,8 @@ pub const MAX_VOLUMES: usize = 20_000;
 pub const MAX_SNAPSHOTS: usize = 100_000;
 /// Maximum number of hosts.
 pub const MAX_HOSTS: usize = 2_000;
+/// Maximum number of host groups.
+pub const MAX_HOST_GROUPS: usize = 500;
 /// Maximum number of initiators of one host.
 pub const MAX_HOST_IQNS: usize = 64;
 /// Maximum LUN. Automatic assignment starts at 1; LUN 0 is used only on request.

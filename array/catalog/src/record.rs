@@ -203,6 +203,9 @@ pub struct Volume {
     /// Volume or snapshot that was last copied to this volume.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: Option<VolumeId>,
+    /// Tags, sorted by namespace and key.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tags: Vec<Tag>,
 }
 
 impl Volume {
@@ -332,6 +335,9 @@ pub struct Host {
     pub personality: Option<String>,
     /// Creation time in milliseconds since 1970.
     pub created_ms: u64,
+    /// Host group, if it is in one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub group: Option<HostGroupId>,
 }
 
 impl Host {
@@ -350,6 +356,46 @@ pub struct Connection {
     pub volume: VolumeId,
     /// LUN of the volume at this host.
     pub lun: u16,
+}
+
+/// Id of a host group. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct HostGroupId(pub u64);
+
+/// A host group: hosts that see the same volumes at the same LUNs. A host is in at most one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostGroup {
+    /// Id.
+    pub id: HostGroupId,
+    /// Display name.
+    pub name: String,
+    /// Creation time in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+/// Connection of a volume or snapshot to a host group. Each host of the group has a connection of
+/// its own with the same LUN.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupConnection {
+    /// Host group id.
+    pub group: HostGroupId,
+    /// Volume or snapshot id.
+    pub volume: VolumeId,
+    /// LUN of the volume at all hosts of the group.
+    pub lun: u16,
+}
+
+/// A tag of a volume. Namespace and key identify it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Tag {
+    /// Namespace.
+    pub namespace: String,
+    /// Key within the namespace.
+    pub key: String,
+    /// Value.
+    pub value: String,
+    /// Whether copies of the volume get the tag.
+    pub copyable: bool,
 }
 
 /// An administrator of the array.
@@ -421,6 +467,20 @@ impl Record for Admin {
     const PREFIX: &'static str = "admin/";
     fn key(&self) -> String {
         format!("{}{}", Self::PREFIX, self.name)
+    }
+}
+
+impl Record for HostGroup {
+    const PREFIX: &'static str = "host-group/";
+    fn key(&self) -> String {
+        format!("{}{:016x}", Self::PREFIX, self.id.0)
+    }
+}
+
+impl Record for GroupConnection {
+    const PREFIX: &'static str = "group-connection/";
+    fn key(&self) -> String {
+        format!("{}{:016x}/{:016x}", Self::PREFIX, self.group.0, self.volume.0)
     }
 }
 

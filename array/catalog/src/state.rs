@@ -1,9 +1,12 @@
 //! State of the catalog at one moment.
 
+mod host_groups;
+
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
 use crate::record::{
-    Admin, Array, ArrayTime, Connection, Host, HostId, Qos, Record, Snapshot, Volume, VolumeOrSnapshot, decode,
+    Admin, Array, ArrayTime, Connection, Host, HostGroup, HostGroupId, HostId, Qos, Record, Snapshot, Volume,
+    VolumeOrSnapshot, decode,
 };
 use crate::shared_map::SharedMap;
 use crate::{CatalogError, ObjectKind};
@@ -31,6 +34,9 @@ pub struct CatalogState {
     host_names: SharedMap<String, HostId>,
     initiators: SharedMap<String, HostId>,
     connected: SharedMap<(VolumeId, HostId), u16>,
+    host_groups: SharedMap<HostGroupId, Arc<HostGroup>>,
+    host_group_names: SharedMap<String, HostGroupId>,
+    group_connections: SharedMap<(HostGroupId, VolumeId), u16>,
     /// Objects that were destroyed themselves: the wall clock at the destruction, and the time that
     /// the array had served.
     destroyed: SharedMap<(u64, VolumeId), u64>,
@@ -51,6 +57,9 @@ impl CatalogState {
             host_names: SharedMap::default(),
             initiators: SharedMap::default(),
             connected: SharedMap::default(),
+            host_groups: SharedMap::default(),
+            host_group_names: SharedMap::default(),
+            group_connections: SharedMap::default(),
             destroyed: SharedMap::default(),
         }
     }
@@ -82,6 +91,7 @@ impl CatalogState {
             }
             state.put_connection(connection);
         }
+        state.load_host_groups(service)?;
         Ok(Some(state))
     }
 

@@ -1,5 +1,6 @@
 //! Tests of the catalog on the model engine.
 
+mod host_groups;
 mod random;
 mod rules;
 mod snapshots;

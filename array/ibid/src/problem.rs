@@ -133,6 +133,14 @@ fn code_hint(code: ErrorCode) -> Option<&'static str> {
         Code::Forbidden | Code::PathNotFound | Code::MethodNotAllowed | Code::BodyTooLarge | Code::BodyTimeout => {
             "use `ibid` and the array in the same version"
         }
+        Code::HostGroupNotFound | Code::HostGroupExists | Code::HostGroupConnected => {
+            "see GET /host-groups and GET /connections of the REST API"
+        }
+        Code::MemberNotFound | Code::AlreadyMember | Code::GroupHasMembers => {
+            "see GET /host-groups/hosts of the REST API; remove the member first"
+        }
+        Code::SharedConnection => "remove the connection from the host group, or the host from the group",
+        Code::TagNotFound => "see GET /volumes/tags of the REST API",
         Code::Internal => "read the array's log for the cause",
         Code::Unspecified => return None,
     })

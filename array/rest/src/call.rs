@@ -66,6 +66,12 @@ impl Call {
         serde_json::from_value(Value::Object(object)).map_err(invalid)
     }
 
+    /// Parses a body that is a list.
+    pub(crate) fn list<T: DeserializeOwned>(&self) -> Result<Vec<T>, RestError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| RestError::bad(ErrorCode::InvalidRequest, format!("Invalid body: {error}.")))
+    }
+
     /// Runs the handler on a thread that may block.
     pub(crate) async fn run(self, action: Action) -> Response {
         let done = tokio::task::spawn_blocking(move || action(&self)).await;

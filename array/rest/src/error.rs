@@ -69,11 +69,14 @@ fn code_of(error: &CatalogError) -> ErrorCode {
             ObjectKind::Host => Code::HostNotFound,
             ObjectKind::Connection => Code::ConnectionNotFound,
             ObjectKind::Admin => Code::AdminNotFound,
+            ObjectKind::HostGroup => Code::HostGroupNotFound,
+            ObjectKind::Member => Code::MemberNotFound,
         },
         CatalogError::AlreadyExists { kind: ObjectKind::Volume, .. } => Code::VolumeExists,
         CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, .. } => Code::SnapshotExists,
         CatalogError::AlreadyExists { kind: ObjectKind::Host, .. } => Code::HostExists,
         CatalogError::AlreadyExists { kind: ObjectKind::Connection, .. } => Code::ConnectionExists,
+        CatalogError::AlreadyExists { kind: ObjectKind::HostGroup, .. } => Code::HostGroupExists,
         CatalogError::Destroyed { kind: ObjectKind::Volume, .. } => Code::VolumeDestroyed,
         CatalogError::Destroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotDestroyed,
         CatalogError::NotDestroyed { kind: ObjectKind::Volume, .. } => Code::VolumeNotDestroyed,
@@ -81,6 +84,10 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::Connected { kind: ObjectKind::Volume, .. } => Code::VolumeConnected,
         CatalogError::Connected { kind: ObjectKind::Snapshot, .. } => Code::SnapshotConnected,
         CatalogError::Connected { kind: ObjectKind::Host, .. } => Code::HostConnected,
+        CatalogError::Connected { kind: ObjectKind::HostGroup, .. } => Code::HostGroupConnected,
+        CatalogError::HasMembers { .. } => Code::GroupHasMembers,
+        CatalogError::AlreadyMember { .. } => Code::AlreadyMember,
+        CatalogError::SharedConnection { .. } => Code::SharedConnection,
         CatalogError::AlreadyExists { .. }
         | CatalogError::Destroyed { .. }
         | CatalogError::NotDestroyed { .. }

@@ -24,7 +24,7 @@ fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
             target_user: user(&host.chap.target),
         },
         connection_count: objects.len() as u64,
-        host_group: Reference::default(),
+        host_group: state.group_of_host(host).map(|group| Reference::named(&group.name)).unwrap_or_default(),
         iqns: host.iqns.clone(),
         is_local: true,
         nqns: Vec::new(),

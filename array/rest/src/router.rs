@@ -4,13 +4,14 @@ use crate::app::App;
 use crate::call::{Action, Call};
 use crate::error::RestError;
 use crate::{
-    absent, admins, alerts, arrays, connections, console, contract, hardware, hosts, login, scrub, snapshots, volumes,
+    absent, admins, alerts, arrays, connections, console, contract, hardware, host_groups, hosts, login, scrub,
+    snapshots, tags, volumes,
 };
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,6 +32,14 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/controllers", on_get(hardware::controllers))
         .route("/drives", on_get(hardware::drives))
         .route("/hardware", on_get(hardware::hardware))
+        .route(
+            "/host-groups",
+            collection(host_groups::list, host_groups::create, host_groups::remove)
+                .merge(on_patch(host_groups::change)),
+        )
+        .route("/host-groups/hosts", members())
+        .route("/host-groups/space", on_get(host_groups::space))
+        .route("/hosts/host-groups", members())
         .route("/hosts", collection(hosts::list, hosts::create, hosts::remove).merge(on_patch(hosts::change)))
         .route("/hosts/space", on_get(hosts::space_of_hosts))
         .route("/network-interfaces", on_get(hardware::network_interfaces))
@@ -38,6 +47,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/subscriptions", on_get(contract::subscriptions))
         .route("/support", on_get(contract::support))
         .route("/volumes", collection(volumes::list, volumes::create, volumes::remove).merge(on_patch(volumes::change)))
+        .route("/volumes/tags", on_get(tags::list).merge(on_delete(tags::remove)))
+        .route("/volumes/tags/batch", put(|state, request| run(state, request, tags::put)))
         .route("/volumes/space", on_get(volumes::space_of_volumes))
         .route(
             "/volume-snapshots",
@@ -58,8 +69,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// The hosts of host groups. The same under two paths.
+fn members() -> MethodRouter<Arc<App>> {
+    collection(host_groups::members, host_groups::add_members, host_groups::remove_members)
+}
+
 fn collection(list: Action, create: Action, remove: Action) -> MethodRouter<Arc<App>> {
-    on_get(list).merge(on_post(create)).merge(delete(move |state, request| run(state, request, remove)))
+    on_get(list).merge(on_post(create)).merge(on_delete(remove))
 }
 
 fn on_get(action: Action) -> MethodRouter<Arc<App>> {
@@ -68,6 +84,10 @@ fn on_get(action: Action) -> MethodRouter<Arc<App>> {
 
 fn on_post(action: Action) -> MethodRouter<Arc<App>> {
     post(move |state, request| run(state, request, action))
+}
+
+fn on_delete(action: Action) -> MethodRouter<Arc<App>> {
+    delete(move |state, request| run(state, request, action))
 }
 
 fn on_patch(action: Action) -> MethodRouter<Arc<App>> {

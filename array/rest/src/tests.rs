@@ -2,6 +2,7 @@
 
 mod browser;
 mod dialect;
+mod groups;
 mod inventory;
 mod lists;
 mod snapshots;

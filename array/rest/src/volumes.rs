@@ -86,7 +86,7 @@ fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     Answer::all(volumes.map(|volume| show(call, &state, volume, now_ms)).collect())
 }
 
-fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Volume>, RestError> {
+pub(crate) fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Volume>, RestError> {
     match state.volume_or_snapshot_by_uuid(id) {
         Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume),
         _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.to_owned() }.into()),

@@ -151,6 +151,33 @@ def hosts(array) -> str:
     return "created, found by initiator, CHAP, connected at LUN 7, disconnected, deleted"
 
 
+def host_groups(array) -> str:
+    one(array.post_volumes(names=["v"], volume=flasharray.VolumePost(provisioned=GIB)))
+    ok(array.post_hosts(names=["h1", "h2"], host=flasharray.HostPost()))
+    one(array.post_host_groups(names=["cluster"]))
+    ok(array.post_host_groups_hosts(group_names=["cluster"], member_names=["h1"]))
+    lun = flasharray.ConnectionPost(lun=5)
+    one(array.post_connections(host_group_names=["cluster"], volume_names=["v"], connection=lun))
+    ok(array.post_host_groups_hosts(group_names=["cluster"], member_names=["h2"]))
+    assert [(c.host.name, c.lun) for c in ok(array.get_connections(host_group_names=["cluster"]))] == [
+        ("h1", 5),
+        ("h2", 5),
+    ]
+    assert one(array.get_hosts(names=["h2"])).host_group.name == "cluster"
+    refused(array.post_host_groups_hosts(group_names=["cluster"], member_names=["h1"]), "already belongs to")
+    ok(array.delete_connections(host_group_names=["cluster"], volume_names=["v"]))
+    ok(array.delete_host_groups_hosts(group_names=["cluster"], member_names=["h1", "h2"]))
+    ok(array.delete_host_groups(names=["cluster"]))
+    ok(array.delete_hosts(names=["h1", "h2"]))
+    tag = flasharray.TagBatch(key="owner", value="ops", namespace="n", copyable=True)
+    ok(array.put_volumes_tags_batch(resource_names=["v"], tag=[tag]))
+    assert one(array.get_volumes_tags(resource_names=["v"], namespaces=["n"])).value == "ops"
+    ok(array.delete_volumes_tags(resource_names=["v"], namespaces=["n"]))
+    ok(array.patch_volumes(names=["v"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["v"]))
+    return "two hosts at one LUN, left and deleted; tags of a volume"
+
+
 def parts(array) -> str:
     shown = one(array.get_arrays())
     assert shown.version == "6.4.10" and not shown.encryption.data_at_rest.enabled
@@ -170,7 +197,7 @@ def parts(array) -> str:
     return "array, space, controller, hardware, drive, ports, admins, alerts"
 
 
-TESTS: list[Callable] = [volumes, pages, snapshots, hosts, parts, enumerate_all]
+TESTS: list[Callable] = [volumes, pages, snapshots, hosts, host_groups, parts, enumerate_all]
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ impl Draft {
         Ok(connection)
     }
 
-    /// Disconnects a volume or snapshot from a host.
+    /// Disconnects a volume or snapshot from a host. A connection of its host group remains.
     pub fn disconnect(&mut self, host: &str, object: &str) -> Result<Connection, CatalogError> {
         let object = self.state.volume_or_snapshot(object)?;
         let host = self.state.host(host)?.clone();
@@ -32,6 +32,10 @@ impl Draft {
             kind: ObjectKind::Connection,
             name: self.state.volume_or_snapshot_name(&object),
         })?;
+        if let Some(group) = host.group.filter(|group| self.state.group_lun(*group, object.id()).is_some()) {
+            let group = self.state.host_group_by_id(group).map(|group| group.name.clone()).unwrap_or_default();
+            return Err(CatalogError::SharedConnection { name: host.name.clone(), group });
+        }
         let connection = Connection { host: host.id, volume: object.id(), lun };
         self.remove(&connection);
         self.state.remove_connection(host.id, object.id());

@@ -42,6 +42,7 @@ impl Draft {
             chap: Chap::default(),
             personality: None,
             created_ms: now_ms,
+            group: None,
         };
         self.store_host(host, edit)
     }
@@ -52,11 +53,14 @@ impl Draft {
         self.store_host(host, edit)
     }
 
-    /// Deletes a host. It must have no connections.
+    /// Deletes a host. It must have no connections and be in no host group.
     pub fn delete_host(&mut self, name: &str) -> Result<Arc<Host>, CatalogError> {
         let host = self.state.host(name)?.clone();
         if self.state.luns_of(host.id).next().is_some() {
             return Err(CatalogError::Connected { kind: ObjectKind::Host, name: host.name.clone() });
+        }
+        if let Some(group) = self.state.group_of_host(&host) {
+            return Err(CatalogError::AlreadyMember { name: host.name.clone(), group: group.name.clone() });
         }
         self.remove(&*host);
         self.state.remove_host(host.id);

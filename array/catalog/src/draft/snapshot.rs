@@ -52,7 +52,7 @@ impl Draft {
     /// Destroys a snapshot. It can be recovered until the eradication delay expires.
     pub fn destroy_snapshot(&mut self, name: &str, now_ms: u64) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = self.live_snapshot(name)?;
-        if self.state.hosts_of(snapshot.id).next().is_some() {
+        if self.state.is_connected(snapshot.id) {
             return Err(CatalogError::Connected { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
         snapshot.destroyed_ms = Some(now_ms);
@@ -113,6 +113,9 @@ impl Draft {
         };
         volume.bytes = source.bytes();
         volume.source = Some(source.id());
+        if let VolumeOrSnapshot::Volume(source) = &source {
+            volume.tags = source.tags.iter().filter(|tag| tag.copyable).cloned().collect();
+        }
         self.changes.push(Change::CopyVolume { source: source.id(), destination: volume.id });
         self.store_volume(volume)
     }

@@ -40,6 +40,7 @@ impl Draft {
             qos: Qos::default(),
             threshold_percent: None,
             source: None,
+            tags: Vec::new(),
         })
     }
 
@@ -83,7 +84,7 @@ impl Draft {
     /// until the eradication delay expires.
     pub fn destroy_volume(&mut self, name: &str, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
-        let is_connected = |object: VolumeId| self.state.hosts_of(object).next().is_some();
+        let is_connected = |object: VolumeId| self.state.is_connected(object);
         if is_connected(volume.id) {
             return Err(CatalogError::Connected { kind: ObjectKind::Volume, name: volume.name });
         }

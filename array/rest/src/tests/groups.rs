@@ -1,0 +1,68 @@
+//! Host groups and tags.
+
+use super::*;
+use serde_json::json;
+
+#[test]
+fn host_group_lifecycle() {
+    let rest = Rest::new();
+    rest.volume("v1,v2");
+    rest.items("POST", "hosts?names=h1,h2", "");
+    assert_eq!(rest.items("POST", "host-groups?names=g", "{}")[0]["is_local"], true);
+    assert_eq!(rest.refused("POST", "host-groups?names=G", ""), ["G: Host group already exists."]);
+    rest.items("POST", "host-groups/hosts?group_names=g&member_names=h1", "");
+    let made = rest.items("POST", "connections?host_group_names=g&volume_names=v1", r#"{"lun":9}"#);
+    assert_eq!((&made[0]["host_group"]["name"], &made[0]["lun"]), (&json!("g"), &json!(9)));
+    rest.items("POST", "hosts/host-groups?group_names=g&member_names=h2", "");
+    let shown = rest.items("GET", "connections?host_group_names=g", "");
+    let hosts: Vec<&Value> = shown.iter().map(|connection| &connection["host"]["name"]).collect();
+    assert_eq!(hosts, ["h1", "h2"]);
+    let group = &rest.items("GET", "host-groups?names=g", "")[0];
+    assert_eq!((&group["host_count"], &group["connection_count"]), (&json!(2), &json!(1)));
+    assert_eq!(rest.items("GET", "hosts?names=h2", "")[0]["host_group"]["name"], "g");
+    assert_eq!(rest.items("GET", "host-groups/space", "")[0]["space"]["total_provisioned"], GIB);
+    let again = rest.refused("POST", "host-groups/hosts?group_names=g&member_names=h1", "");
+    assert_eq!(again, ["h1: h1 already belongs to group g."]);
+    let shared = rest.refused("DELETE", "connections?host_names=h1&volume_names=v1", "");
+    assert!(shared[0].starts_with("h1: The connection belongs to host group g"), "{shared:?}");
+    assert_eq!(each(&rest.items("PATCH", "host-groups?names=g", r#"{"name":"g2"}"#), "name"), ["g2"]);
+    assert_eq!(rest.items("GET", "hosts/host-groups?member_names=h1", "")[0]["group"]["name"], "g2");
+    assert_eq!(
+        rest.refused("DELETE", "host-groups?names=g2", ""),
+        ["g2: Host group cannot be deleted: it has members."]
+    );
+    assert_eq!(rest.call("DELETE", "2.26/host-groups/hosts?group_names=g2&member_names=h1,h2", "").0, 200);
+    let left = rest.items("GET", "connections", "");
+    assert_eq!((left.len(), &left[0]["host"]["name"]), (1, &Value::Null), "the group keeps its connection");
+    assert_eq!(rest.call("DELETE", "2.26/connections?host_group_names=g2&volume_names=v1", "").0, 200);
+    assert_eq!(rest.call("DELETE", "2.26/host-groups?names=g2", "").0, 200);
+    assert_eq!(rest.refused("GET", "host-groups?names=g2", ""), ["g2: Host group does not exist."]);
+}
+
+#[test]
+fn tags_are_added_listed_and_removed() {
+    let rest = Rest::new();
+    rest.volume("v1,v2");
+    let body =
+        json!([{"key": "owner", "value": "ops"}, {"key": "vm", "namespace": "n", "value": "1", "copyable": false}]);
+    let put = |body: &Value| rest.items("PUT", "volumes/tags/batch?resource_names=v1", &body.to_string());
+    assert_eq!(each(&put(&body), "namespace"), ["default", "n"]);
+    put(&json!([{"key": "owner", "value": "dev"}]));
+    let tags = rest.items("GET", "volumes/tags?resource_names=v1", "");
+    assert_eq!((each(&tags, "value"), &tags[1]["copyable"]), (vec!["dev".to_owned(), "1".to_owned()], &json!(false)));
+    assert_eq!(each(&rest.items("GET", "volumes/tags?namespaces=n", ""), "key"), ["vm"]);
+    let copy = json!({"source": {"name": "v1"}}).to_string();
+    rest.items("POST", "volumes?names=copy", &copy);
+    assert_eq!(each(&rest.items("GET", "volumes/tags?resource_names=copy", ""), "key"), ["owner"]);
+    assert_eq!(rest.refused("DELETE", "volumes/tags?resource_names=v1&keys=vm", ""), ["vm: Tag does not exist."]);
+    assert_eq!(rest.call("DELETE", "2.26/volumes/tags?resource_names=v1&namespaces=n,default", "").0, 200);
+    assert!(rest.items("GET", "volumes/tags?resource_names=v1", "").is_empty());
+    for bad in ["{}", r#"[{"key":"k"}]"#, r#"[{"key":"k","value":"v","colour":"red"}]"#] {
+        assert!(
+            rest.refused("PUT", "volumes/tags/batch?resource_names=v1", bad)[0].starts_with("Invalid body"),
+            "{bad}"
+        );
+    }
+    let other = json!([{"key": "k", "value": "v", "resource": {"name": "v2"}}]).to_string();
+    assert!(rest.refused("PUT", "volumes/tags/batch?resource_names=v1", &other)[0].contains("another volume"));
+}
