@@ -2,7 +2,8 @@
 #
 #   make demo             run an array: four offloads compared with the same work without them, then kill -9
 #   make test             run every test: the crates, the simulator, and third-party iSCSI clients
-#   make build            build the programs, in $(BIN)
+#   make build            build the web console and the programs, in $(BIN)
+#   make console          build the web console only; a Rust build embeds it
 #   make serve            run an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
 #   make bench            measure the engine's budgets, and Ibid beside tgt end to end
 #   make lab              repeat the published experiments, and write a report  (SCALE=paper, ARGS='--target iscsi://...')
@@ -22,8 +23,10 @@
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
 
 SHELL := /bin/bash
-export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 OUT := $(or $(CARGO_TARGET_DIR),target)
+# Node is below $(OUT) if the machine has none.
+export PATH := $(abspath $(OUT))/node/bin:$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+CONSOLE := array/console/assets/index.html
 BIN := $(OUT)/release
 DATA ?= out/array
 ARGS ?=
@@ -36,7 +39,7 @@ SECS ?= 600
 SCALE ?= small
 GIB ?= 16
 
-.PHONY: demo test build bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
+.PHONY: demo test build console bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -47,14 +50,22 @@ demo:
 	cargo build --release --package ibid --package ibid-host
 	@scripts/demo.py --bin $(BIN)
 
-test:
-	@scripts/setup.sh test
+console: $(CONSOLE)
+
+$(CONSOLE): $(shell find web -path web/node_modules -prune -o -type f -print)
+	@scripts/setup.sh console
+	cd web && npm run --silent build
+	@touch $@
+
+test: $(CONSOLE)
+	@scripts/setup.sh test console
+	cd web && npm run --silent test
 	cargo test --workspace
 	cargo build --release --package ibid --package ibid-host --package ibid-sim
 	$(BIN)/ibid-sim crash --runs $(SLICE) --seed $$((0x$(REVISION))) --jobs $$(nproc)
 	tests/run.py --bin $(BIN) --out $(OUT)/tests
 
-build:
+build: $(CONSOLE)
 	@scripts/setup.sh build
 	cargo build --release --package ibid --package ibid-host
 	@ls -l $(BIN)/ibid $(BIN)/ibid-host
@@ -85,15 +96,16 @@ lab:
 	$(BIN)/ibid-host lab run all --scale $(SCALE) --out $(OUT)/lab $(ARGS)
 
 lint:
-	@scripts/setup.sh lint
+	@scripts/setup.sh lint console
 	cargo fmt --all --check
 	$(OUT)/ruff/bin/ruff check scripts tests
 	$(OUT)/ruff/bin/ruff format --check scripts tests
+	cd web && npm run --silent lint
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; fi
 
-serve:
+serve: $(CONSOLE)
 	@scripts/setup.sh build
 	cargo build --release --package ibid
 	@mkdir -p $(DATA)

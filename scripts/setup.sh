@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# scripts/setup.sh PURPOSE...   prepares this machine: build, demo, test, bench, reduction, lint.
+# scripts/setup.sh PURPOSE...   prepares this machine: build, console, demo, test, bench, reduction, lint.
 #
 # It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
 # milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff and
-# py-pure-client from PyPI.
+# py-pure-client and Node from PyPI, the libraries of the web console from npm.
 # SETUP_DRY_RUN=1 prints what is missing and exits with 1 if anything is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +37,12 @@ need_test() {
     need mke2fs e2fsprogs
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     need fio fio
+}
+# Node comes from PyPI, in its own environment below target/, if the machine has none that is recent enough.
+need_console() {
+    node_is_ready && return
+    need_python
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 }
 # ruff comes from PyPI, in its own environment below target/, because distributions have old versions or none.
 need_lint() {
@@ -118,6 +124,25 @@ install_clients() {
         say "py-pure-client $clients_version could not be installed; the suite 'management' will be skipped"
 }
 
+node_environment=$(realpath -m "${CARGO_TARGET_DIR:-target}")/node
+node_is_ready() {
+    local found; found=$(PATH="$node_environment/bin:$PATH" node --version 2>/dev/null) || return 1
+    [ "$(printf '%s\n%s\n' v20.19.0 "$found" | sort -V | head -n 1)" = v20.19.0 ] && PATH="$node_environment/bin:$PATH" have npm
+}
+install_node() {
+    say "installing Node"
+    rm -rf "$node_environment"
+    python3 -m venv "$node_environment" &&
+        "$node_environment/bin/pip" install --quiet --disable-pip-version-check -r web/requirements.txt ||
+        fail "Node could not be installed in $node_environment" "any Node of version 20.19 or later on the PATH is enough: https://nodejs.org"
+}
+libraries_are_ready() { [ web/node_modules/.package-lock.json -nt web/package-lock.json ]; }
+install_libraries() {
+    say "installing the libraries of the web console"
+    (cd web && PATH="$node_environment/bin:$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
+        fail "the libraries of the web console could not be installed" "look at: cd web && npm ci --ignore-scripts"
+}
+
 # A build without enough space fails after minutes; this says so before it begins.
 needed_gib=6
 check_space() {
@@ -133,8 +158,8 @@ check_space() {
 [ $# -gt 0 ] || set -- build
 for what in "$@"; do
     case $what in
-        build | demo | test | bench | reduction | lint) "need_$what" ;;
-        *) fail "no such purpose: $what" "scripts/setup.sh build|demo|test|bench|reduction|lint" ;;
+        build | console | demo | test | bench | reduction | lint) "need_$what" ;;
+        *) fail "no such purpose: $what" "scripts/setup.sh build|console|demo|test|bench|reduction|lint" ;;
     esac
 done
 check_space
@@ -152,3 +177,8 @@ fi
 rust_is_ready || install_rust
 case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac
 case " $* " in *" test "*) clients_are_ready || install_clients ;; esac
+case " $* " in *" console "*)
+    node_is_ready || install_node
+    libraries_are_ready || install_libraries
+    ;;
+esac

@@ -1,0 +1,158 @@
+/** What the console can change: each action with its call, its command and, if there is one, its undo. */
+
+import { call } from './api/client';
+import type { Host, Items, Snapshot, Volume } from './api/types';
+import { commandSize } from './format/units';
+import { text } from './text';
+
+export type Done = { message: string; undo?: () => Promise<unknown> };
+/** Names in one call. Each call is all or nothing. */
+const BATCH = 500;
+
+async function inBatches(names: string[], each: (names: string) => Promise<unknown>) {
+  for (let at = 0; at < names.length; at += BATCH) await each(names.slice(at, at + BATCH).join(','));
+}
+
+/** Quotes a word of a command, so that a shell takes it as one word. */
+export function word(value: string): string {
+  return /^[\w.:@%+=/-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
+}
+
+export const commands = {
+  createVolume: (name: string, bytes: number) =>
+    `ibid volume create ${word(name)} --size ${commandSize(bytes)}`,
+  connect: (host: string, volume: string) => `ibid host connect ${word(host)} ${word(volume)}`,
+  disconnect: (host: string, volume: string) => `ibid host disconnect ${word(host)} ${word(volume)}`,
+  destroy: (names: string[]) => `ibid volume destroy ${names.map(word).join(' ')}`,
+  recover: (names: string[]) => `ibid volume recover ${names.map(word).join(' ')}`,
+  eradicate: (names: string[]) => `ibid volume eradicate ${names.map(word).join(' ')}`,
+  snapshot: (names: string[], suffix: string) =>
+    `ibid snap create ${names.map(word).join(' ')}${suffix === '' ? '' : ` --suffix ${word(suffix)}`}`,
+  rename: (name: string, to: string) => `ibid volume rename ${word(name)} ${word(to)}`,
+  resize: (name: string, bytes: number, isSmaller: boolean) =>
+    `ibid volume resize ${word(name)} --size ${commandSize(bytes)}${isSmaller ? ' --truncate' : ''}`,
+  copy: (source: string, name: string, isOver: boolean) =>
+    `ibid volume copy ${word(source)} ${word(name)}${isOver ? ' --overwrite' : ''}`,
+  createHost: (name: string, iqn: string) => `ibid host create ${word(name)} --iqn ${word(iqn)}`,
+  deleteHost: (name: string) => `ibid host delete ${word(name)}`,
+};
+
+export async function createVolume(name: string, bytes: number): Promise<Done> {
+  await call('POST', '/volumes', { names: name }, { provisioned: bytes });
+  return { message: text.done.created(name), undo: () => destroyCall([name]) };
+}
+
+const destroyCall = (names: string[]) =>
+  inBatches(names, (names) => call('PATCH', '/volumes', { names }, { destroyed: true }));
+const recoverCall = (names: string[]) =>
+  inBatches(names, (names) => call('PATCH', '/volumes', { names }, { destroyed: false }));
+
+export async function destroy(names: string[]): Promise<Done> {
+  await destroyCall(names);
+  return { message: text.done.destroyed(names), undo: () => recoverCall(names) };
+}
+
+export async function recover(names: string[]): Promise<Done> {
+  await recoverCall(names);
+  return { message: text.done.recovered(names), undo: () => destroyCall(names) };
+}
+
+export async function eradicate(name: string): Promise<Done> {
+  await call('DELETE', '/volumes', { names: name });
+  return { message: text.done.eradicated(name) };
+}
+
+export async function connect(hosts: string[], volumes: string[]): Promise<Done> {
+  const pair = { host_names: hosts.join(','), volume_names: volumes.join(',') };
+  await call('POST', '/connections', pair, {});
+  return { message: text.done.connected(volumes, hosts), undo: () => call('DELETE', '/connections', pair) };
+}
+
+export async function disconnect(host: string, volume: string, lun: number): Promise<Done> {
+  const pair = { host_names: host, volume_names: volume };
+  await call('DELETE', '/connections', pair);
+  return {
+    message: text.done.disconnected(volume, host),
+    undo: () => call('POST', '/connections', pair, { lun }),
+  };
+}
+
+export async function snapshot(volumes: string[], suffix: string): Promise<Done> {
+  const body = suffix === '' ? {} : { suffix };
+  const made = await call<Items<Snapshot>>(
+    'POST',
+    '/volume-snapshots',
+    { source_names: volumes.join(',') },
+    body,
+  );
+  const names = made.items.map((item) => item.name);
+  return { message: text.done.snapshot(names), undo: () => destroySnapshots(names.join(',')) };
+}
+
+const destroySnapshots = (names: string) =>
+  call('PATCH', '/volume-snapshots', { names }, { destroyed: true });
+const recoverSnapshots = (names: string) =>
+  call('PATCH', '/volume-snapshots', { names }, { destroyed: false });
+
+export async function destroySnapshot(name: string): Promise<Done> {
+  await destroySnapshots(name);
+  return { message: text.done.destroyed([name]), undo: () => recoverSnapshots(name) };
+}
+
+export async function recoverSnapshot(name: string): Promise<Done> {
+  await recoverSnapshots(name);
+  return { message: text.done.recovered([name]), undo: () => destroySnapshots(name) };
+}
+
+export async function clone(source: string, name: string): Promise<Done> {
+  await call('POST', '/volumes', { names: name }, { source: { name: source } });
+  return { message: text.done.cloned(source, name), undo: () => destroyCall([name]) };
+}
+
+/** Overwrites a volume with a snapshot. The array keeps the old content as a destroyed snapshot. */
+export async function restore(volume: string, from: string): Promise<Done> {
+  const kept = () =>
+    call<Items<Snapshot>>('GET', '/volume-snapshots', { source_names: volume, destroyed: true });
+  const before = new Set((await kept()).items.map((item) => item.name));
+  await call('POST', '/volumes', { names: volume, overwrite: true }, { source: { name: from } });
+  const undo = (await kept()).items.find((item) => item.suffix.startsWith('undo-') && !before.has(item.name));
+  const back = async (name: string) => {
+    await recoverSnapshots(name);
+    await call('POST', '/volumes', { names: volume, overwrite: true }, { source: { name } });
+  };
+  return { message: text.done.restored(volume, from), undo: undo && (() => back(undo.name)) };
+}
+
+export async function rename(name: string, to: string): Promise<Done> {
+  await call('PATCH', '/volumes', { names: name }, { name: to });
+  return {
+    message: text.done.renamed(name, to),
+    undo: () => call('PATCH', '/volumes', { names: to }, { name }),
+  };
+}
+
+export async function resize(volume: Volume, bytes: number): Promise<Done> {
+  const isSmaller = bytes < volume.provisioned;
+  const params = { names: volume.name, truncate: isSmaller ? true : undefined };
+  await call('PATCH', '/volumes', params, { provisioned: bytes });
+  return { message: text.done.resized(volume.name, bytes) };
+}
+
+export async function createHost(name: string, iqn: string): Promise<Done> {
+  await call('POST', '/hosts', { names: name }, { iqns: [iqn] });
+  return { message: text.done.created(name), undo: () => call('DELETE', '/hosts', { names: name }) };
+}
+
+/** Deletes a host. One with CHAP cannot be made again, because its secrets are not known here. */
+export async function deleteHost(host: Host): Promise<Done> {
+  await call('DELETE', '/hosts', { names: host.name });
+  const body = { iqns: host.iqns, personality: host.personality ?? undefined };
+  const hasSecret = host.chap.host_user !== null || host.chap.target_user !== null;
+  const undo = () => call('POST', '/hosts', { names: host.name }, body);
+  return { message: text.done.deleted(host.name), undo: hasSecret ? undefined : undo };
+}
+
+export async function startScrub(): Promise<Done> {
+  await call('POST', '/arrays/scrub', {}, {});
+  return { message: text.done.scrub };
+}

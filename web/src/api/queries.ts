@@ -1,0 +1,132 @@
+/** What the console reads, and how often. Nothing is read while the tab is hidden. */
+
+import { QueryCache, QueryClient, useQuery } from '@tanstack/react-query';
+import { ApiError, call, type Params } from './client';
+import { noteAnswer, noteFailure } from './session';
+import type {
+  Alert,
+  ArrayInfo,
+  Connection,
+  Controller,
+  Host,
+  Items,
+  Port,
+  Scrub,
+  Snapshot,
+  Volume,
+} from './types';
+
+export const LIST_MS = 10_000;
+const DETAIL_MS = 5_000;
+const SLOW_MS = 30_000;
+/** Volumes per request of the list. */
+export const WINDOW = 200;
+
+export const queryClient = new QueryClient({
+  queryCache: new QueryCache({ onSuccess: noteAnswer, onError: noteFailure }),
+  defaultOptions: {
+    queries: {
+      retry: (failures, error) => error instanceof ApiError && error.status === 0 && failures < 2,
+      retryDelay: (attempt) => Math.min(30_000, 1000 * 2 ** attempt) * (0.75 + Math.random() / 2),
+      staleTime: 1_000,
+    },
+  },
+});
+
+function list<T>(path: string, params: Params, interval: number, isEnabled = true) {
+  return {
+    queryKey: [path, params],
+    queryFn: ({ signal }: { signal: AbortSignal }) =>
+      call<Items<T>>('GET', path, params, undefined, {}, signal),
+    refetchInterval: interval,
+    enabled: isEnabled,
+  } as const;
+}
+
+export const useArray = () =>
+  useQuery({ ...list<ArrayInfo>('/arrays', {}, LIST_MS), select: (data) => data.items[0] });
+
+export const useOpenAlerts = () =>
+  useQuery({
+    ...list<Alert>('/alerts', { filter: "state='open'" }, LIST_MS),
+    select: (data) => data.items,
+  });
+
+export const useAlerts = () =>
+  useQuery({ ...list<Alert>('/alerts', { sort: 'created-' }, LIST_MS), select: (data) => data.items });
+
+export type VolumeView = { filter: string; sort: string; destroyed: boolean };
+
+export const volumeWindow = (view: VolumeView, index: number) => ({
+  ...list<Volume>(
+    '/volumes',
+    {
+      filter: view.filter,
+      // The array lists by name if no order is asked for, and needs to convert only the window.
+      sort: view.sort === 'name' ? undefined : view.sort,
+      destroyed: view.destroyed,
+      offset: index * WINDOW,
+      limit: WINDOW,
+      total_item_count: true,
+    },
+    LIST_MS,
+  ),
+});
+
+export const useLargestVolumes = () =>
+  useQuery({
+    ...list<Volume>(
+      '/volumes',
+      { destroyed: false, sort: 'space.total_physical-', limit: 6, total_item_count: true },
+      LIST_MS,
+    ),
+  });
+
+export const useDestroyedVolumes = () =>
+  useQuery({
+    ...list<Volume>(
+      '/volumes',
+      { destroyed: true, sort: 'time_remaining', limit: 5, total_item_count: true },
+      LIST_MS,
+    ),
+  });
+
+export const useVolume = (name: string) =>
+  useQuery({ ...list<Volume>('/volumes', { names: name }, DETAIL_MS), select: (data) => data.items[0] });
+
+export const useSnapshots = (volume: string) =>
+  useQuery({
+    ...list<Snapshot>('/volume-snapshots', { source_names: volume, sort: 'created-' }, DETAIL_MS),
+    select: (data) => data.items,
+  });
+
+export const useConnections = (of: { volume?: string; host?: string }, isEnabled = true) =>
+  useQuery({
+    ...list<Connection>(
+      '/connections',
+      { volume_names: of.volume, host_names: of.host },
+      DETAIL_MS,
+      isEnabled,
+    ),
+    select: (data) => data.items,
+  });
+
+export const useHosts = () =>
+  useQuery({
+    ...list<Host>('/hosts', { total_item_count: true }, LIST_MS),
+    select: (data) => data.items,
+  });
+
+export const usePorts = () =>
+  useQuery({ ...list<Port>('/ports', {}, SLOW_MS), select: (data) => data.items });
+
+export const useControllers = () =>
+  useQuery({ ...list<Controller>('/controllers', {}, SLOW_MS), select: (data) => data.items });
+
+export const useScrub = () =>
+  useQuery({ ...list<Scrub>('/arrays/scrub', {}, DETAIL_MS), select: (data) => data.items[0] });
+
+/** Marks everything as out of date, after a change. */
+export function refresh() {
+  return queryClient.invalidateQueries();
+}

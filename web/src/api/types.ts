@@ -1,0 +1,95 @@
+/** The resources of the REST interface that the console uses. `array/api` defines every field. */
+
+export type Reference = { id: string | null; name: string | null };
+
+export type Items<T> = { items: T[]; more_items_remaining: boolean; total_item_count: number | null };
+
+export type Space = {
+  as_of: number | null;
+  data_reduction: number;
+  shared: number | null;
+  snapshots: number;
+  system: number | null;
+  total_physical: number | null;
+  total_provisioned: number;
+  unique: number | null;
+  virtual: number | null;
+};
+
+export type ArrayInfo = {
+  id: string;
+  name: string;
+  capacity: number;
+  eradication_config: { eradication_delay: number };
+  os: string;
+  space: Space;
+  status: string;
+  scrub_config: { interval: number | null; bytes_per_second: number };
+  threshold_percent: number | null;
+  version: string;
+};
+
+export type Volume = {
+  id: string;
+  name: string;
+  connection_count: number;
+  created: number;
+  destroyed: boolean;
+  provisioned: number;
+  qos: { bandwidth_limit: number | null; iops_limit: number | null };
+  serial: string;
+  source: Reference;
+  space: Space;
+  threshold_percent: number | null;
+  time_remaining: number | null;
+};
+
+export type Snapshot = {
+  id: string;
+  name: string;
+  created: number;
+  destroyed: boolean;
+  provisioned: number;
+  source: Reference;
+  suffix: string;
+  time_remaining: number | null;
+};
+
+export type Connection = { host: Reference; volume: Reference; lun: number };
+
+export type Host = {
+  name: string;
+  chap: { host_user: string | null; target_user: string | null };
+  connection_count: number;
+  iqns: string[];
+  personality: string | null;
+  space: Space;
+};
+
+export type Alert = {
+  id: string;
+  name: string;
+  actual: string | null;
+  expected: string | null;
+  closed: number | null;
+  code: number;
+  component_name: string;
+  component_type: string;
+  created: number;
+  description: string;
+  severity: string;
+  state: string;
+  summary: string;
+};
+
+export type Scrub = {
+  running: boolean;
+  checked: number;
+  used: number;
+  damage: string[];
+  last: number | null;
+  next: number | null;
+};
+
+export type Port = { name: string; iqn: string | null; portal: string | null };
+export type Controller = { name: string; mode: string; model: string; status: string; version: string };

@@ -1,0 +1,226 @@
+/** The frame of all pages: header, navigation, keys, notices and dialogs. */
+
+import { Modal, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { Link, Outlet, useNavigate } from '@tanstack/react-router';
+import { useEffect, useRef, useState } from 'react';
+import { logOut } from '../api/client';
+import { queryClient, refresh, useArray, useOpenAlerts } from '../api/queries';
+import { endSession, useSession } from '../api/session';
+import { clock, timeZone } from '../format/time';
+import { text } from '../text';
+import { Name } from './common';
+import { Dialogs, open } from './dialogs';
+import { Icon, type IconName } from './Icon';
+import { LoginDialog, LoginPage } from './Login';
+import { Notices, undoLast } from './notices';
+import { Palette } from './Palette';
+
+type Destination = { to: '/' | '/volumes' | '/hosts' | '/array' | '/alerts'; icon: IconName; label: string };
+const OVERVIEW: Destination = { to: '/', icon: 'overview', label: text.nav.overview };
+const STORAGE: Destination[] = [
+  { to: '/volumes', icon: 'volumes', label: text.nav.volumes },
+  { to: '/hosts', icon: 'hosts', label: text.nav.hosts },
+];
+const ARRAY: Destination[] = [
+  { to: '/array', icon: 'array', label: text.nav.arrayAndPorts },
+  { to: '/alerts', icon: 'alerts', label: text.nav.alerts },
+];
+
+export function Shell() {
+  const session = useSession();
+  const array = useArray();
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
+  const [areKeysOpen, setKeysOpen] = useState(false);
+  const navigate = useNavigate();
+  useKeys(
+    () => setPaletteOpen(true),
+    () => setKeysOpen(true),
+  );
+  const name = array.data?.name;
+  useEffect(() => {
+    if (name) document.title = `${name} · ${text.product}`;
+  }, [name]);
+  if (session.isOut && !array.data) return <LoginPage />;
+  return (
+    <>
+      <a className="skip" href="#main">
+        {text.skip}
+      </a>
+      <Header openPalette={() => setPaletteOpen(true)} />
+      <Silence />
+      <div className="shell">
+        <Side version={array.data?.version} />
+        <main id="main" tabIndex={-1}>
+          <Outlet />
+        </main>
+      </div>
+      <nav className="bottom" aria-label={text.nav.label}>
+        {[OVERVIEW, ...STORAGE, ...ARRAY].map((item) => (
+          <NavLink key={item.to} item={item} short />
+        ))}
+      </nav>
+      <Palette isOpen={isPaletteOpen} close={() => setPaletteOpen(false)} />
+      <Dialogs onRenamed={(name) => navigate({ to: '/volumes/$name', params: { name }, replace: true })} />
+      <Modal opened={areKeysOpen} onClose={() => setKeysOpen(false)} title={text.keys.title} centered>
+        <dl className="pairs">
+          {text.keys.list.map(([key, meaning]) => [
+            <dt key={`${key}-k`}>
+              <kbd>{key}</kbd>
+            </dt>,
+            <dd key={`${key}-m`}>{meaning}</dd>,
+          ])}
+        </dl>
+      </Modal>
+      {session.isOut && <LoginDialog array={name ?? text.login.thisArray} />}
+      <Notices />
+    </>
+  );
+}
+
+function NavLink({ item, short }: { item: Destination; short?: boolean }) {
+  return (
+    <Link to={item.to} activeOptions={{ exact: item.to === '/' }} title={item.label} aria-label={item.label}>
+      <Icon name={item.icon} />
+      <span>{short && item.to === '/array' ? text.nav.array : item.label}</span>
+    </Link>
+  );
+}
+
+function Side({ version }: { version: string | undefined }) {
+  return (
+    <nav className="side" aria-label={text.nav.label}>
+      <NavLink item={OVERVIEW} />
+      <p className="group">{text.nav.storage}</p>
+      {STORAGE.map((item) => (
+        <NavLink key={item.to} item={item} />
+      ))}
+      <p className="group">{text.nav.array}</p>
+      {ARRAY.map((item) => (
+        <NavLink key={item.to} item={item} />
+      ))}
+      <p className="group" />
+      <Link to="/first-run" title={text.nav.help} aria-label={text.nav.help}>
+        <Icon name="help" />
+        <span>{text.nav.help}</span>
+      </Link>
+      {version && <footer>{text.footer(version, timeZone())}</footer>}
+    </nav>
+  );
+}
+
+function Header({ openPalette }: { openPalette: () => void }) {
+  const session = useSession();
+  const array = useArray();
+  const alerts = useOpenAlerts();
+  const { setColorScheme } = useMantineColorScheme();
+  const scheme = useComputedColorScheme('light');
+  const open = alerts.data?.length ?? 0;
+  const leave = async () => {
+    await logOut().catch(() => undefined);
+    queryClient.clear();
+    endSession();
+  };
+  return (
+    <header className="top">
+      <Link className="mark" to="/" aria-label={`${text.product}, ${text.nav.overview}`}>
+        {text.product}
+        <b>.</b>
+      </Link>
+      <span className="array-name" title={array.data?.name}>
+        {array.data && <Name>{array.data.name}</Name>}
+      </span>
+      <button type="button" className="search" onClick={openPalette} title={text.header.search}>
+        <Icon name="search" />
+        <span>{text.header.search}</span>
+        <kbd>Ctrl K</kbd>
+      </button>
+      <div className="tools">
+        <span className={`live${session.silentSince ? ' silent' : ''}`} role="status">
+          <i />
+          {session.silentSince ? text.header.silent(clock(session.silentSince)) : text.header.live}
+        </span>
+        <Link
+          className="icon-button"
+          to="/alerts"
+          aria-label={text.header.alerts(open)}
+          title={text.header.alerts(open)}
+        >
+          <Icon name="alerts" />
+          {open > 0 && <span className="badge">{open}</span>}
+        </Link>
+        <button
+          type="button"
+          className="icon-button"
+          aria-label={text.header.theme}
+          title={text.header.theme}
+          onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}
+        >
+          <Icon name="theme" />
+        </button>
+        <button
+          type="button"
+          className="icon-button"
+          aria-label={text.header.logOut}
+          title={text.header.logOut}
+          onClick={leave}
+        >
+          <Icon name="logout" />
+        </button>
+      </div>
+    </header>
+  );
+}
+
+/** Says since when the array has not answered. */
+function Silence() {
+  const { silentSince } = useSession();
+  if (!silentSince) return null;
+  return (
+    <div className="banner" role="alert">
+      <span>{text.errors.silent(clock(silentSince))}</span>
+      <button type="button" className="btn small" onClick={refresh}>
+        {text.errors.tryNow}
+      </button>
+    </div>
+  );
+}
+
+/** Keys that work on every page, except in a field or a dialog. */
+function useKeys(openPalette: () => void, openKeys: () => void) {
+  const navigate = useNavigate();
+  const awaitsPage = useRef(false);
+  useEffect(() => {
+    const pages: Record<string, '/' | '/volumes' | '/hosts'> = { o: '/', v: '/volumes', h: '/hosts' };
+    const onKey = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+        event.preventDefault();
+        openPalette();
+        return;
+      }
+      const target = event.target instanceof Element ? event.target : null;
+      if (
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        target?.closest('input, textarea, select, [role=dialog]')
+      )
+        return;
+      const key = event.key.toLowerCase();
+      const page = pages[key];
+      if (awaitsPage.current && page) navigate({ to: page });
+      else if (key === 'n') open({ kind: 'create' });
+      else if (key === 'z') undoLast();
+      else if (key === 'r') refresh();
+      else if (key === '?') openKeys();
+      else if (key === '/') document.querySelector<HTMLInputElement>('.filter input')?.focus();
+      else {
+        awaitsPage.current = key === 'g';
+        return;
+      }
+      awaitsPage.current = false;
+      event.preventDefault();
+    };
+    window.addEventListener('keydown', onKey);
+    return () => window.removeEventListener('keydown', onKey);
+  }, [navigate, openPalette, openKeys]);
+}

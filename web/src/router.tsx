@@ -1,0 +1,80 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import { Overview } from './pages/Overview';
+import { ErrorNote } from './parts/common';
+import { Shell } from './parts/Shell';
+import { text } from './text';
+
+export type VolumeSearch = { f?: string; sort?: string; destroyed?: boolean };
+
+const asText = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
+
+const rootRoute = createRootRoute({
+  component: Shell,
+  errorComponent: ({ error }) => (
+    <main className="login">
+      <div className="card form">
+        <h1>{text.errors.pageTitle}</h1>
+        <ErrorNote error={error} />
+        <a className="btn" href="/console/">
+          {text.errors.reload}
+        </a>
+      </div>
+    </main>
+  ),
+  notFoundComponent: () => <p className="center">{text.errors.notFound}</p>,
+});
+
+const overview = createRoute({ getParentRoute: () => rootRoute, path: '/', component: Overview });
+
+const volumes = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/volumes',
+  validateSearch: (search: Record<string, unknown>): VolumeSearch => ({
+    f: asText(search.f),
+    sort: asText(search.sort),
+    destroyed: search.destroyed === true || undefined,
+  }),
+  component: lazyRouteComponent(() => import('./pages/Volumes'), 'Volumes'),
+});
+
+const volume = createRoute({
+  getParentRoute: () => volumes,
+  path: '$name',
+  component: lazyRouteComponent(() => import('./pages/VolumeDrawer'), 'VolumeDrawer'),
+});
+
+const hosts = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/hosts',
+  component: lazyRouteComponent(() => import('./pages/Hosts'), 'Hosts'),
+});
+
+const array = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/array',
+  component: lazyRouteComponent(() => import('./pages/ArrayPage'), 'ArrayPage'),
+});
+
+const alerts = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/alerts',
+  component: lazyRouteComponent(() => import('./pages/Alerts'), 'Alerts'),
+});
+
+const firstRun = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/first-run',
+  component: lazyRouteComponent(() => import('./pages/FirstRun'), 'FirstRun'),
+});
+
+export const router = createRouter({
+  routeTree: rootRoute.addChildren([overview, volumes.addChildren([volume]), hosts, array, alerts, firstRun]),
+  basepath: '/console',
+  defaultPreload: 'intent',
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}
