@@ -37,6 +37,7 @@ need_test() {
     need mke2fs e2fsprogs
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     need fio fio
+    need chromium chromium
 }
 # Node comes from PyPI, in its own environment below target/, if the machine has none that is recent enough.
 need_console() {

@@ -18,6 +18,7 @@
   datastore     many hosts on one datastore, with random crashes
   hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
   management    py-pure-client: flows, and every call that reads
+  console       the web console in a browser
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
@@ -43,6 +44,7 @@ from ibid_tests.kit.term import paint, say, seconds
 from ibid_tests.outside import (
     bad_input,
     conformance,
+    console,
     crash,
     datastore,
     device,
@@ -77,6 +79,7 @@ SUITES = {
     "hosts": hosts.run,
     "management": management.run,
     "linux": linux.run,
+    "console": console.run,
 }
 STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.

@@ -1,0 +1,90 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { check, logIn, watched } from './kit.mjs';
+
+const PAGES = ['', 'volumes', 'volumes/vm-1', 'hosts', 'array', 'alerts', 'first-run'];
+const WIDTHS = [390, 768, 1280, 1920];
+const AXE_WIDTHS = [390, 1280];
+const THEMES = ['light', 'dark'];
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
+/** Violations of these kinds fail the check. */
+const GRAVE = ['serious', 'critical'];
+
+/** Finds elements that scroll sideways, and texts and controls that are cut or cover each other. */
+function misplaced() {
+  const found = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth)
+    found.push(`the page is ${root.scrollWidth - root.clientWidth} px too wide`);
+  const name = (element) =>
+    `${element.tagName.toLowerCase()}.${element.className} "${element.textContent.slice(0, 30)}"`;
+  const isShown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+  for (const element of document.querySelectorAll('main *, header.top *, [role=dialog] *')) {
+    const style = getComputedStyle(element);
+    if (!isShown(element) || style.textOverflow === 'ellipsis' || element.closest('.vh, svg, input'))
+      continue;
+    const isCut = element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0;
+    if (isCut && style.overflowX !== 'visible' && style.display !== 'inline')
+      found.push(`cut: ${name(element)}`);
+  }
+  const within = document.querySelector('[role=dialog]') ?? document;
+  const controls = [
+    ...within.querySelectorAll('main button, main a, header.top button, [role=dialog] button'),
+  ];
+  const boxes = controls.filter(isShown).map((element) => [element, element.getBoundingClientRect()]);
+  for (const [at, [one, a]] of boxes.entries()) {
+    for (const [other, b] of boxes.slice(at + 1)) {
+      const isNested = one.contains(other) || other.contains(one);
+      const isScrolled = one.closest('.row-scroll') || other.closest('.row-scroll');
+      const width = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const height = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      const isFixed = one.closest('header.top') !== other.closest('header.top');
+      if (width > 1 && height > 1 && !isNested && !isScrolled && !isFixed)
+        found.push(`${name(one)} covers ${name(other)}`);
+    }
+  }
+  return found;
+}
+
+/**
+ * Every page in both themes: at four widths nothing is cut, covered or too wide; at two, axe-core finds nothing grave. Keeps
+ * pictures.
+ */
+export async function appearance(browser, array) {
+  mkdirSync(array.out, { recursive: true });
+  const found = [];
+  let minor = 0;
+  for (const theme of THEMES) {
+    const { context, faults } = await watched(browser, array, { colorScheme: theme });
+    const page = await context.newPage();
+    await logIn(page, array);
+    for (const path of PAGES) {
+      await page.goto(`${array.url}/console/${path}`);
+      await page.locator('main h1').waitFor();
+      if (path.includes('/')) await page.getByRole('tab', { name: 'Summary' }).waitFor();
+      await page.waitForLoadState('networkidle');
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        const where = `/${path} at ${width} px, ${theme}`;
+        for (const fault of await page.evaluate(misplaced)) found.push(`${where}: ${fault}`);
+        const picture = `${path.replace('/', '-') || 'overview'}-${width}-${theme}.png`;
+        await page.screenshot({ path: join(array.out, picture) });
+        if (AXE_WIDTHS.includes(width)) {
+          // Through the debugger, because the policy of the page refuses the script itself.
+          await page.evaluate(AXE);
+          const violations = await page.evaluate(() => window.axe.run().then((result) => result.violations));
+          const isGrave = ({ impact }) => GRAVE.includes(impact);
+          minor += violations.filter((violation) => !isGrave(violation)).length;
+          for (const { id, impact, nodes } of violations.filter(isGrave)) {
+            found.push(`${where}: ${impact} ${id} ${nodes[0].target.join(' ')}`);
+          }
+        }
+      }
+    }
+    found.push(...faults);
+    await context.close();
+  }
+  check(found.length === 0, found.join('\n'));
+  return `${PAGES.length} pages, ${WIDTHS.length} widths, ${THEMES.length} themes; axe-core: ${minor} minor or moderate`;
+}
