@@ -54,7 +54,19 @@ const PARTS: &[Part] = &[
     part("client", &["types", "platform", "api"]),
     Part {
         name: "ibid",
-        may_use: &["types", "platform", "ondisk", "fsck", "engine", "catalog", "iscsi-target", "api", "rest", "client"],
+        may_use: &[
+            "types",
+            "platform",
+            "ondisk",
+            "fsck",
+            "engine",
+            "catalog",
+            "telemetry",
+            "iscsi-target",
+            "api",
+            "rest",
+            "client",
+        ],
         may_test_with: &["scsi", "iscsi", "initiator"],
     },
     // The host kit: independent of the array, so it never links the engine.

@@ -81,7 +81,7 @@ pub struct Drive {
 }
 
 /// A port through which hosts reach the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// Name such as `CT0.ETH0`.
     pub name: String,

@@ -15,6 +15,7 @@ mod error;
 mod hardware;
 mod host;
 mod host_group;
+mod performance;
 mod snapshot;
 mod volume;
 
@@ -30,6 +31,7 @@ pub use error::{ApiError, ErrorBody, ErrorCode, GatewayError};
 pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port};
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
 pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
+pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
 

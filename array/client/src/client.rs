@@ -1,5 +1,9 @@
 //! The client and its calls.
 
+mod performance;
+
+pub use performance::Monitored;
+
 use crate::local::LocalConnector;
 use crate::transport::TlsConnector;
 use crate::{ClientError, Trust, TrustError};

@@ -178,6 +178,24 @@ pub(crate) struct Names {
     pub(crate) names: Vec<String>,
 }
 
+const MONITOR_EXAMPLE: &str = "Examples:
+  ibid volume monitor vm1                       the last two seconds
+  ibid volume monitor vm1 --repeat 0            every two seconds, until Ctrl-C
+  ibid array monitor --historical 24h           the last day";
+
+#[derive(Debug, Args)]
+pub(crate) struct MonitorArgs {
+    /// Seconds between two readings
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..=86_400))]
+    pub(crate) interval: u64,
+    /// Number of readings; 0 until interrupted
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) repeat: u64,
+    /// Show the past instead: up to 366d (s, min, h, d)
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["interval", "repeat"])]
+    pub(crate) historical: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
     /// Create an empty volume
@@ -188,6 +206,14 @@ pub(crate) enum VolumeCommand {
         /// 1M to 4P; a multiple of 512 bytes, rounded up to 4 KiB
         #[arg(long)]
         size: String,
+    },
+    /// Show IOPS, bandwidth and latency of volumes
+    #[command(after_help = MONITOR_EXAMPLE)]
+    Monitor {
+        /// Show only these volumes
+        names: Vec<String>,
+        #[command(flatten)]
+        args: MonitorArgs,
     },
     /// List volumes
     #[command(after_help = "Example: ibid volume list --filter \"name='vm-*' and provisioned > 1099511627776\"")]
@@ -317,6 +343,19 @@ pub(crate) enum HostCommand {
         /// List only hosts that match this filter
         #[arg(long, value_name = "CONDITION")]
         filter: Option<String>,
+    },
+    /// Show IOPS, bandwidth and latency of hosts
+    #[command(after_help = MONITOR_EXAMPLE)]
+    Monitor {
+        /// Show only these hosts
+        names: Vec<String>,
+        #[command(flatten)]
+        args: MonitorArgs,
+    },
+    /// Show over which portals hosts are logged in, and how fast they are
+    Paths {
+        /// Show only these hosts
+        names: Vec<String>,
     },
     /// Show one host and its volumes
     Show {
@@ -453,6 +492,9 @@ pub(crate) enum ArrayCommand {
         #[arg(long, value_name = "SIZE")]
         scrub_pace: Option<String>,
     },
+    /// Show IOPS, bandwidth and latency of the array
+    #[command(after_help = MONITOR_EXAMPLE)]
+    Monitor(MonitorArgs),
     /// Grow the array while it serves
     ///
     /// A file is extended. A device must have the new size already.

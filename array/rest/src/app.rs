@@ -2,6 +2,7 @@
 
 use crate::alert_monitor::AlertMonitor;
 use crate::limiter::LoginLimiter;
+use crate::measurements::Telemetry;
 use crate::scrub_schedule::ScrubSchedule;
 use crate::session::Sessions;
 use crate::space::SpaceAccounting;
@@ -24,6 +25,8 @@ pub struct App {
     pub(crate) engine: Arc<dyn Service>,
     /// The iSCSI portals.
     pub(crate) portals: Vec<SocketAddr>,
+    /// The measurements of the iSCSI target.
+    pub(crate) telemetry: Telemetry,
     /// The version of the program.
     pub(crate) version: &'static str,
     /// Start of the program, in milliseconds since 1970.
@@ -47,6 +50,7 @@ impl App {
         catalog: Arc<Catalog>,
         engine: Arc<dyn Service>,
         portals: Vec<SocketAddr>,
+        telemetry: Telemetry,
         version: &'static str,
         growth: Growth,
     ) -> Arc<Self> {
@@ -56,6 +60,7 @@ impl App {
             catalog,
             engine,
             portals,
+            telemetry,
             version,
             started_ms: platform::clock::unix_millis(),
             growth,
@@ -81,6 +86,13 @@ impl App {
             Ok(false) => {}
             Err(error) => tracing::warn!("end of scrub not recorded: {error}"),
         }
+    }
+
+    /// Reads the performance counters. To be called every [`telemetry::SAMPLE_MS`].
+    pub fn read_performance(&self, now_ms: u64) {
+        let state = self.catalog.state();
+        let host_of = |initiator: &str| state.host_of_initiator(initiator).map(|host| host.id.0);
+        self.telemetry.monitor.read(now_ms, &host_of);
     }
 
     /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns

@@ -25,6 +25,9 @@ mod hosts;
 mod limiter;
 mod listing;
 mod login;
+mod measurements;
+mod metrics;
+mod performance;
 mod query;
 mod router;
 mod scrub;
@@ -41,6 +44,7 @@ mod token;
 mod volumes;
 
 pub use app::{App, Growth};
+pub use measurements::Telemetry;
 pub use server::{SOCKET_FILE, ServeError, Server};
 pub use space::COUNT_PART;
 pub use tls::{IDENTITY_FILES, Identity, IdentityError};

@@ -59,7 +59,7 @@ async fn open(app: &Arc<App>, source: Source, token: &str) -> Result<(String, St
 ///
 /// A token with a fast hash is accepted regardless of failed logins before, because it cannot be
 /// guessed: a limit would only lock administrators out. Other tokens are limited for each source.
-async fn find_admin(app: &Arc<App>, source: Source, token: &str) -> Result<Arc<Admin>, RestError> {
+pub(crate) async fn find_admin(app: &Arc<App>, source: Source, token: &str) -> Result<Arc<Admin>, RestError> {
     let state = app.catalog.state();
     if let Some(admin) = state.admins().find(|admin| token::matches(token, &admin.token_hash)) {
         return Ok(admin.clone());

@@ -4,8 +4,8 @@ use crate::app::App;
 use crate::call::{Action, Call};
 use crate::error::RestError;
 use crate::{
-    absent, admins, alerts, arrays, connections, console, contract, hardware, host_groups, hosts, login, scrub,
-    snapshots, tags, volumes,
+    absent, admins, alerts, arrays, connections, console, contract, hardware, host_groups, hosts, login, metrics,
+    performance, scrub, snapshots, tags, volumes,
 };
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -25,9 +25,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/admins/settings", on_get(admins::settings))
         .route("/alerts", on_get(alerts::list))
         .route("/arrays", on_get(arrays::list).merge(on_patch(arrays::change)))
+        .route("/arrays/performance", on_get(performance::of_array))
         .route("/arrays/scrub", on_get(scrub::status).merge(on_post(scrub::start)))
         .route("/arrays/space", on_get(arrays::space_of_array))
         .route("/connections", collection(connections::list, connections::create, connections::remove))
+        .route("/connections/performance", on_get(performance::of_connections))
         .route("/container-default-protections", on_get(contract::default_protections))
         .route("/controllers", on_get(hardware::controllers))
         .route("/drives", on_get(hardware::drives))
@@ -41,14 +43,20 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/host-groups/space", on_get(host_groups::space))
         .route("/hosts/host-groups", members())
         .route("/hosts", collection(hosts::list, hosts::create, hosts::remove).merge(on_patch(hosts::change)))
+        .route("/hosts/performance", on_get(performance::of_hosts))
         .route("/hosts/space", on_get(hosts::space_of_hosts))
+        .route("/iscsi-sessions", on_get(performance::sessions))
+        .route("/iscsi-sessions/refused", on_get(performance::refused_logins))
         .route("/network-interfaces", on_get(hardware::network_interfaces))
+        .route("/offloads/performance", on_get(performance::of_offloads))
+        .route("/ports/performance", on_get(performance::of_ports))
         .route("/ports", on_get(hardware::ports))
         .route("/subscriptions", on_get(contract::subscriptions))
         .route("/support", on_get(contract::support))
         .route("/volumes", collection(volumes::list, volumes::create, volumes::remove).merge(on_patch(volumes::change)))
         .route("/volumes/tags", on_get(tags::list).merge(on_delete(tags::remove)))
         .route("/volumes/tags/batch", put(|state, request| run(state, request, tags::put)))
+        .route("/volumes/performance", on_get(performance::of_volumes))
         .route("/volumes/space", on_get(volumes::space_of_volumes))
         .route(
             "/volume-snapshots",
@@ -62,6 +70,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/console/", get(console::serve))
         .route("/console/{*path}", get(console::serve))
         .route("/api/api_version", get(login::versions))
+        .route("/metrics", get(metrics::metrics))
         .nest("/api/{version}", versioned)
         .fallback(async || RestError::NotFound)
         .method_not_allowed_fallback(async || RestError::BadMethod)

@@ -5,11 +5,13 @@ mod dialect;
 mod groups;
 mod inventory;
 mod lists;
+mod performance;
 mod snapshots;
 mod space;
 mod wire;
 
 use crate::app::App;
+use crate::measurements::Telemetry;
 use crate::router::router;
 use crate::slots::ConnectionSlots;
 use crate::source::Source;
@@ -33,6 +35,11 @@ pub(crate) const TOKEN: &str = "11111111-2222-4333-8444-555555555555";
 
 /// An array with an administrator and no other objects.
 pub(crate) fn app() -> Arc<App> {
+    app_with(Telemetry::default())
+}
+
+/// An array with these measurements.
+pub(crate) fn app_with(telemetry: Telemetry) -> Arc<App> {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
     let founding = ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
     let catalog = Arc::new(Catalog::open(engine.clone(), &founding).unwrap());
@@ -40,7 +47,7 @@ pub(crate) fn app() -> Arc<App> {
     token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();
     let grown = engine.clone();
     let growth = Box::new(move |capacity| grown.grow(capacity).map_err(|error| error.to_string()));
-    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], "0.0.0", growth)
+    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], telemetry, "0.0.0", growth)
 }
 
 /// The REST API without sockets.
@@ -64,6 +71,22 @@ impl Rest {
         assert_eq!(status, 200);
         rest.session = session;
         rest
+    }
+
+    /// Returns the HTTP status and the text of the metrics.
+    pub(crate) fn metrics(&self, token: Option<&str>) -> (u16, String) {
+        let mut request = Request::get("/metrics");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let slot = Arc::<ConnectionSlots>::default().accept(Source::network(IpAddr::from([127, 0, 0, 1])));
+        let router = self.router.clone().layer(Extension(slot));
+        self.runtime.block_on(async {
+            let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let status = response.status().as_u16();
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        })
     }
 
     /// Logs in. Returns the HTTP status and the session token.

@@ -5,7 +5,7 @@ use crate::cli::ArrayCommand;
 use crate::output::{duration, either, facts, json, list, parse_duration, parse_size, print, ratio, time};
 use crate::problem::Problem;
 use api::{Array, ArrayPatch, ArraySpace, DriveWrites, EradicationPatch, ScrubConfig, ScrubConfigPatch};
-use client::Client;
+use client::{Client, Monitored};
 use platform::files;
 use types::format_capacity;
 
@@ -17,6 +17,9 @@ pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Re
         ArrayCommand::Space { refresh } => {
             let space = access::client(access)?.array_space(refresh)?;
             return either(as_json, &space, || space_of(&space));
+        }
+        ArrayCommand::Monitor(args) => {
+            return super::monitor::monitor(&access::client(access)?, as_json, Monitored::Array, &[], &args);
         }
         ArrayCommand::Set { name, eradication_delay, threshold, scrub_interval, scrub_pace } => {
             let scrub = ScrubConfigPatch {

@@ -1,11 +1,12 @@
 //! `ibid host`.
 
 use crate::access::{self, Access};
+use crate::admin::monitor::{monitor, paths};
 use crate::cli::{ChapArgs, HostCommand, Names};
 use crate::output::{either, facts, json, list, print, table};
 use crate::problem::Problem;
 use api::{Chap, Connection, Host, HostPatch, HostPost};
-use client::{Client, HostsAndVolumes, Listing};
+use client::{Client, HostsAndVolumes, Listing, Monitored};
 use platform::files;
 use std::io::Read;
 use std::path::Path;
@@ -25,6 +26,8 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
             let hosts = client.hosts(&Listing { names: &names, filter: filter.as_deref(), destroyed: None })?;
             either(as_json, &hosts, || lines(&hosts))
         }
+        HostCommand::Monitor { names, args } => monitor(&client, as_json, Monitored::Hosts, &names, &args),
+        HostCommand::Paths { names } => paths(&client, as_json, &names),
         HostCommand::Show { name } => show(&client, as_json, name),
         HostCommand::Set { name, iqn, add_iqn, remove_iqn, personality, chap } => {
             let given = |iqns: Vec<String>| Some(iqns).filter(|iqns| !iqns.is_empty());

@@ -3,6 +3,7 @@
 mod array;
 mod health;
 mod host;
+mod monitor;
 mod snap;
 mod volume;
 

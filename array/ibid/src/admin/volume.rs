@@ -1,11 +1,12 @@
 //! `ibid volume`.
 
 use crate::access::{self, Access};
+use crate::admin::monitor::monitor;
 use crate::cli::{Names, VolumeCommand};
 use crate::output::{duration, either, facts, json, list, parse_size, print, ratio, table, time};
 use crate::problem::Problem;
 use api::{Qos, Volume, VolumePatch, VolumePost};
-use client::{Client, HostsAndVolumes, Listing};
+use client::{Client, HostsAndVolumes, Listing, Monitored};
 use types::format_capacity;
 
 /// The highest bandwidth limit. Setting it removes the limit.
@@ -33,6 +34,7 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
             let made = client.create_volume(&name, &VolumePost { provisioned: size, ..VolumePost::default() })?;
             either(as_json, &made, || lines(std::slice::from_ref(&made)))
         }
+        VolumeCommand::Monitor { names, args } => monitor(&client, as_json, Monitored::Volumes, &names, &args),
         VolumeCommand::List { names, destroyed, all, filter, space } => {
             let destroyed = if all { None } else { Some(destroyed) };
             let volumes = client.volumes(&Listing { names: &names, filter: filter.as_deref(), destroyed })?;

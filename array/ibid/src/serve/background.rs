@@ -25,11 +25,12 @@ const ALERT_INTERVAL: Duration = Duration::from_secs(5);
 const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Starts the background tasks. An aborted task finishes its current step.
-pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 4] {
+pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 5] {
     [
         tokio::spawn(eradicate(catalog)),
         tokio::spawn(count_space(app.clone())),
         tokio::spawn(schedule_scrubs(app.clone())),
+        tokio::spawn(read_performance(app.clone())),
         tokio::spawn(update_alerts(app)),
     ]
 }
@@ -98,6 +99,17 @@ async fn count_space(app: Arc<App>) {
         let _ = spawn_blocking(move || counting.count_space()).await;
         pause = COUNT_INTERVAL.max(clock::now().saturating_duration_since(start) * COUNT_PART);
         last = Some(start);
+    }
+}
+
+/// Reads the performance counters.
+async fn read_performance(app: Arc<App>) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(telemetry::SAMPLE_MS));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let reading = app.clone();
+        let _ = spawn_blocking(move || reading.read_performance(clock::unix_millis())).await;
     }
 }
 

@@ -19,12 +19,13 @@ use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::{BoundPortal, IscsiTarget};
 use platform::clock;
-use rest::{App, Identity, ServeError, Server};
+use rest::{App, Identity, ServeError, Server, Telemetry};
 use settings::Settings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage::Storage;
+use telemetry::PerformanceMonitor;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
@@ -118,7 +119,9 @@ async fn run(
     let portals: Vec<SocketAddr> = bound.iter().map(BoundPortal::address).collect();
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
     let version = env!("CARGO_PKG_VERSION");
-    let app = App::new(catalog.clone(), service.clone(), portals.clone(), version, storage.growth());
+    let telemetry =
+        Telemetry { monitor: Arc::new(PerformanceMonitor::new(target.activity())), sessions: target.session_table() };
+    let app = App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.growth());
     let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
         let hint = match &error {
             ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
