@@ -18,7 +18,9 @@ pub enum CreateType {
     RawDeviceMap,
     /// `vmfsSparse`, `seSparse`: the changes since a snapshot.
     Snapshot,
-    /// Any type of VMware's desktop products: `monolithicSparse`, `twoGbMaxExtentSparse`, ….
+    /// `monolithicFlat`: the hosted format whose blocks are at the file's offsets.
+    HostedFlat,
+    /// Any other type of VMware's desktop products: `monolithicSparse`, `twoGbMaxExtentSparse`, ….
     Hosted,
 }
 
@@ -28,6 +30,7 @@ impl CreateType {
             "vmfs" => Self::Vmfs,
             "vmfsRawDeviceMap" | "vmfsPassthroughRawDeviceMap" => Self::RawDeviceMap,
             "vmfsSparse" | "seSparse" => Self::Snapshot,
+            "monolithicFlat" => Self::HostedFlat,
             _ => Self::Hosted,
         }
     }
@@ -37,7 +40,17 @@ impl CreateType {
             Self::Vmfs => "vmfs",
             Self::RawDeviceMap => "vmfsRawDeviceMap",
             Self::Snapshot => "vmfsSparse",
+            Self::HostedFlat => "monolithicFlat",
             Self::Hosted => "monolithicSparse",
+        }
+    }
+
+    /// Returns the type of the extent in the descriptor.
+    fn extent_words(self) -> &'static str {
+        match self {
+            Self::RawDeviceMap => "VMFSRDM",
+            Self::HostedFlat | Self::Hosted => "FLAT",
+            Self::Vmfs | Self::Snapshot => "VMFS",
         }
     }
 }
@@ -179,7 +192,8 @@ impl fmt::Display for Descriptor {
         let cid = self.cid;
         writeln!(f, "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={cid:08x}\nparentCID=ffffffff")?;
         writeln!(f, "isNativeSnapshot=\"no\"\ncreateType=\"{}\"\n", self.create_type.words())?;
-        writeln!(f, "# Extent description\nRW {} VMFS \"{}\"\n", self.sectors, self.extent)?;
+        writeln!(f, "# Extent description")?;
+        writeln!(f, "RW {} {} \"{}\"\n", self.sectors, self.create_type.extent_words(), self.extent)?;
         writeln!(f, "# The Disk Data Base \n#DDB\n\nddb.adapterType = \"lsilogic\"")?;
         writeln!(f, "ddb.geometry.cylinders = \"{}\"", geometry.cylinders)?;
         writeln!(f, "ddb.geometry.heads = \"{}\"", geometry.heads)?;

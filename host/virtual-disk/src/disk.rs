@@ -11,10 +11,12 @@ use crate::format::DiskFormat;
 use crate::live::{Live, Mirrored, Paused};
 use crate::mover::{CopyOrder, MoverSettings, MoverWork};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
+use crate::raw_device::RawDevice;
 use crate::store::{FileAccess, Store};
 use crate::transfer::xcopy_bytes;
 use bytes::Bytes;
 use datastore::{Datastore, FS_BLOCK_BYTES};
+use multipath::SharedDisk;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds,
@@ -37,12 +39,20 @@ pub struct CopyTarget {
     pub format: Option<DiskFormat>,
     /// Whether the virtual machine that receives the disk has snapshots.
     pub has_snapshots: bool,
+    /// The kind of the new disk: [`CreateType::Vmfs`] or [`CreateType::HostedFlat`].
+    pub kind: CreateType,
 }
 
 impl CopyTarget {
     /// Creates a target in the format of the source.
     pub fn new(datastore: &Datastore, path: &str) -> Self {
-        Self { datastore: datastore.clone(), path: path.to_owned(), format: None, has_snapshots: false }
+        Self {
+            datastore: datastore.clone(),
+            path: path.to_owned(),
+            format: None,
+            has_snapshots: false,
+            kind: CreateType::Vmfs,
+        }
     }
 }
 
@@ -52,6 +62,14 @@ struct Place {
     store: Store,
     path: String,
     descriptor: Descriptor,
+}
+
+/// The properties of a disk to create.
+struct NewDisk<'a> {
+    path: &'a str,
+    bytes: u64,
+    format: DiskFormat,
+    kind: CreateType,
 }
 
 /// An open virtual disk. Clones refer to the same disk; several tasks may call it at once.
@@ -89,7 +107,8 @@ impl VirtualDisk {
         progress: Progress<'_>,
     ) -> Result<(Self, MoverWork)> {
         let store = Store::new(datastore);
-        let made = Self::make(&store, path, bytes, format, settings, |content| async move {
+        let new = NewDisk { path, bytes, format, kind: CreateType::Vmfs };
+        let made = Self::make(&store, new, settings, |content| async move {
             if format.is_thick() {
                 content.allocate(content.all()).await?;
             }
@@ -106,13 +125,13 @@ impl VirtualDisk {
     /// Creates the files of a disk; `fill` provides its content. Removes the flat file on failure.
     async fn make<F: Future<Output = Result<Content>>>(
         store: &Store,
-        path: &str,
-        bytes: u64,
-        format: DiskFormat,
+        NewDisk { path, bytes, format, kind }: NewDisk<'_>,
         settings: MoverSettings,
         fill: impl FnOnce(Content) -> F,
     ) -> Result<Self> {
-        let descriptor = Descriptor::new(stem(path), bytes, format == DiskFormat::Thin, store.new_uuid()?);
+        let thin = format == DiskFormat::Thin;
+        let descriptor =
+            Descriptor { create_type: kind, ..Descriptor::new(stem(path), bytes, thin, store.new_uuid()?) };
         if store.exists(path).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
@@ -142,7 +161,7 @@ impl VirtualDisk {
     pub async fn open(datastore: &Datastore, path: &str, access: FileAccess, settings: MoverSettings) -> Result<Self> {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
-        if descriptor.create_type != CreateType::Vmfs {
+        if !matches!(descriptor.create_type, CreateType::Vmfs | CreateType::HostedFlat) {
             return Err(VirtualDiskError::Kind);
         }
         let file = store.open_flat(&beside(path, &descriptor.extent), access).await?;
@@ -154,6 +173,20 @@ impl VirtualDisk {
                 return Err(error);
             }
         };
+        Ok(Self::new(Place { store, path: path.to_owned(), descriptor }, content, settings))
+    }
+
+    /// Opens a raw device mapping, whose device is [`mapped_device`](crate::mapped_device), for
+    /// reading.
+    pub async fn open_mapping(
+        datastore: &Datastore,
+        path: &str,
+        device: Arc<dyn SharedDisk>,
+        settings: MoverSettings,
+    ) -> Result<Self> {
+        let store = Store::new(datastore);
+        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        let content = Content::open(Arc::new(RawDevice(device)), descriptor.bytes(), settings).await?;
         Ok(Self::new(Place { store, path: path.to_owned(), descriptor }, content, settings))
     }
 
@@ -232,7 +265,7 @@ impl VirtualDisk {
         let xcopy_bytes = xcopy_bytes(self.inner.settings.max_transfer_kib, source.format, self.inner.settings.release);
         let destination = CopyEnd {
             block_bytes: block_bytes(destination),
-            kind: CreateType::Vmfs,
+            kind: target.kind,
             format,
             arrays: vec![destination.disk().identity().array.clone()],
         };
@@ -256,7 +289,8 @@ impl VirtualDisk {
             Ok(content)
         };
         let store = Store::new(&target.datastore);
-        let disk = Self::make(&store, &target.path, source.bytes(), format, settings, fill).await?;
+        let new = NewDisk { path: &target.path, bytes: source.bytes(), format, kind: target.kind };
+        let disk = Self::make(&store, new, settings, fill).await?;
         Ok((disk, report.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 

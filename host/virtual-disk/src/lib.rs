@@ -20,6 +20,7 @@ mod machine;
 mod map;
 mod mover;
 pub mod offload;
+mod raw_device;
 pub mod reclaim;
 mod store;
 #[cfg(test)]
@@ -29,10 +30,11 @@ pub mod unmap;
 pub mod vmx;
 
 pub use copy::CopyReport;
-pub use descriptor::Descriptor;
+pub use descriptor::{CreateType, Descriptor};
 pub use disk::{CopyTarget, Progress, VirtualDisk};
 pub use error::{Result, VirtualDiskError};
 pub use format::{DiskFormat, DiskFormatError};
 pub use machine::{BootWorkload, DiskSpec, RunningMachine, VirtualMachine};
 pub use mover::{CommandTotal, HostCopyReason, MoverSettings, MoverWork, Outstanding};
+pub use raw_device::{create_mapping, mapped_device};
 pub use store::FileAccess;

@@ -58,7 +58,7 @@ pub enum OffloadForbidden {
 /// guide; `None` if it may be used.
 pub fn forbidden(plan: &CopyPlan) -> Option<OffloadForbidden> {
     let (source, destination) = (&plan.source, &plan.destination);
-    let sparse = |end: &CopyEnd| matches!(end.kind, CreateType::Hosted | CreateType::Snapshot);
+    let sparse = |end: &CopyEnd| matches!(end.kind, CreateType::Hosted | CreateType::HostedFlat | CreateType::Snapshot);
     let spread = |end: &CopyEnd| end.arrays.iter().any(|array| Some(array) != end.arrays.first());
     let rules = [
         (source.block_bytes != destination.block_bytes, OffloadForbidden::BlockSizes),
@@ -135,6 +135,7 @@ mod tests {
     #[test]
     fn sparse_and_hosted_formats_forbid_offload() {
         assert_eq!(judge(|p| p.source.kind = CreateType::Hosted), Some(OffloadForbidden::SparseOrHosted));
+        assert_eq!(judge(|p| p.source.kind = CreateType::HostedFlat), Some(OffloadForbidden::SparseOrHosted));
         assert_eq!(judge(|p| p.destination.kind = CreateType::Snapshot), Some(OffloadForbidden::SparseOrHosted));
     }
 

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from xml.etree import ElementTree
 
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.procs import Failed
@@ -76,6 +77,13 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
             assert field(text, name) == value, (name, field(text, name))
         paths = json.loads(esx.esxcli(f"--formatter json storage core path list -d {names[0]}"))
         assert len(paths) == PORTALS * ADAPTERS and {path["State"] for path in paths} == {"active"}, paths
+        assert len({path["UID"] for path in paths}) == len(paths), "each path has a UID of its own"
+        rows = list(csv.DictReader(io.StringIO(esx.esxcli("--formatter=csv storage nmp path list"))))
+        assert len(rows) == 2 * len(paths) and {row["GroupState"] for row in rows} == {"active"}, rows
+        tree = ElementTree.fromstring(esx.esxcli("--formatter=xml storage core device list"))
+        assert len(tree.findall(".//{*}structure")) == 2
+        assert "Record.Plugin.string=NMP\n" in esx.esxcli("--formatter=keyvalue storage core claimrule list")
+        assert int(field(esx.esxcli(f"storage core device stats get -d {names[0]}"), "Failed Commands")) == 0
         return f"{len(paths)} paths"
 
     def policies() -> None:
@@ -115,7 +123,7 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
     def disabled() -> None:
         one = f"-d {names[1]}"
         esx.esxcli(f"storage core device vaai status set {one} --clone disable")
-        assert field(esx.esxcli(f"storage core device vaai status get {one}"), "Clone Status") == "unknown (disabled)"
+        assert field(esx.esxcli(f"storage core device vaai status get {one}"), "Clone Status") == "supported (disabled)"
         esx.esxcli(f"storage core device vaai status set {one} --clone enable")
 
     def captured() -> str:
@@ -149,7 +157,11 @@ def steps(array: Array, esx: Esx) -> list[tuple[str, Callable[[], str | None]]]:
         esx.run("unclaim", names[1])
         esx.esxcli(f"storage core device list -d {names[1]}", code=2)
         esx.esxcli(f"iscsi adapter discovery sendtarget add -a 127.0.0.1:{array.ports[0]}")
-        esx.esxcli("storage core adapter rescan")
+        esx.esxcli("storage core adapter rescan -A vmhba70", code=2)
+        esx.esxcli("storage nmp satp rule add -s VMW_SATP_ALUA -V IBID -P VMW_PSP_RR -O iops=7")
+        esx.esxcli("storage core adapter rescan --all")
+        config = field(esx.esxcli(f"storage nmp device list -d {names[1]}"), "Path Selection Policy Device Config")
+        assert "policy=iops,iops=7," in config, config
         esx.esxcli(f"storage core device list -d {names[1]}")
 
     return [

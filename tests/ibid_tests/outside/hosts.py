@@ -331,6 +331,36 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         site.clean()
         return f"{len(model)} blocks written and verified in {rounds} rounds, from the first request to after the move"
 
+    def rules() -> str:
+        """Copies that ESXi's rules exclude from XCOPY name the rule."""
+        at = "/vmfs/volumes/ds1"
+        array.volume("raw", "16MiB", 3)
+        device = (set(one.run(f"claim iscsi://127.0.0.1:{array.ports[0]}").split()) - set(site.devices)).pop()
+        one.run(f"vmkfstools -r /vmfs/devices/disks/{device} {at}/raw.vmdk")
+        one.run(f"vmkfstools -c 16M -d eagerzeroedthick {at}/eager.vmdk")
+        one.run("vm create snapped -d ds1 --disk 16M --memory 16")
+        snapshots = site.home / "snapped.vmsd"
+        snapshots.write_text('snapshot.numSnapshots = "1"\n')
+        one.run(f"vmfs put {snapshots} {at}/snapped/snapped.vmsd")
+        found = []
+        for source, to, rule in [
+            ("raw", "thin.vmdk -d thin", "the source file type is RDM"),
+            ("eager", "thin.vmdk -d thin", "the source virtual disk type is eagerzeroedthick"),
+            ("eager", "hosted.vmdk -d monoflat", "a sparse or hosted format"),
+            ("eager", "snapped/more.vmdk", "the target virtual machine has snapshots"),
+        ]:
+            said = one.run(f"vmkfstools -i {at}/{source}.vmdk {at}/{to}")
+            assert "Not offloaded: " in said and rule in said, said
+            assert f"software data mover: {said.split('Not offloaded: ')[1].strip()}" in one.log.read_text()
+            one.run(f"vmkfstools -U {at}/{to.split()[0]}")
+            found.append(rule)
+        for name in ("raw", "eager"):
+            one.run(f"vmkfstools -U {at}/{name}.vmdk")
+        one.run("vm destroy snapped")
+        one.run(f"unclaim {device}")
+        site.clean()
+        return f"{len(found)} rules named on the terminal and in the log"
+
     def measured() -> str:
         """fio writes and verifies an exported disk while it moves, and while it is cloned."""
         if not shutil.which("fio") or "nbd" not in run_command(["fio", "--enghelp"]).stdout:
@@ -400,7 +430,22 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         one.run("vm guest hand read --size 32M --seed 5")
         for profile in ("oltp", "stream", "boot"):
             assert "IOPS" in one.run(f"vm guest hand load --profile {profile} --secs 1")
-        one.run("vm destroy hand")
+        job = site.home / "job.fio"
+        job.write_text(
+            "[a]\nrw=randrw\nbs=16k\niodepth=8\nsize=64m\nio_size=8m\nverify=crc32c\n[b]\nstonewall\nrw=read\nsize=1m\n"
+        )
+        said = one.run(f"vm guest hand load --profile {job}")
+        assert re.search(r"^a: \d+ reads, \d+ writes in .* MiB verified$", said, re.MULTILINE), said
+        assert re.search(r"^b: 256 reads, 0 writes in ", said, re.MULTILINE), said
+        job.write_text("sd=sd1,lun=/dev/sdb\nwd=wd1,sd=sd1,xfersize=32k,rdpct=20\nrd=rd1,wd=wd1,iorate=max,elapsed=1\n")
+        assert re.search(
+            r"^wd1: \d+ reads, [1-9]\d* writes", one.run(f"vm guest hand load --profile {job}"), re.MULTILINE
+        )
+        one.run("vm create filled -d ds1 --disk 64M --data 32M --seed 7 --template --memory 16")
+        assert "Offloaded: " in one.run("vm deploy filled copied -d ds2")
+        one.run("vm guest copied read --size 32M --seed 7")
+        for name in ("hand", "filled", "copied"):
+            one.run(f"vm destroy {name}")
         site.clean()
         return f"fill, write, read, load; a trim of 96 MiB freed {(before - after) >> 20} MiB of the array"
 
@@ -412,6 +457,7 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         ("an array outage of 20 s", outage),
         ("files of a datastore", files),
         ("a disk exported by NBD, while it moves", exported),
+        ("rules that exclude XCOPY", rules),
         ("fio on an exported disk, moved and cloned", measured),
         ("a guest by hand", guest),
         ("campaign of random commands and faults", lambda: Campaign(site, verbs, RECOVERY).run()),

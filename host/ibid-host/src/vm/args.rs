@@ -46,6 +46,12 @@ pub(crate) struct CreateArgs {
     /// Memory in MB, also the size of the swap file
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=6_291_456))]
     pub(crate) memory: u32,
+    /// Write this much data to each disk
+    #[arg(long, value_name = "SIZE", value_parser = crate::cli::size)]
+    pub(crate) data: Option<u64>,
+    /// Seed of the data
+    #[arg(long, default_value_t = 1, requires = "data")]
+    pub(crate) seed: u64,
     /// Make it a template
     #[arg(long)]
     pub(crate) template: bool,

@@ -1,23 +1,23 @@
 //! `vm guest`: the I/O of a guest on a virtual disk, by hand.
 
 use super::machines::find;
+use super::profile::{self, Job, Pattern, Profile};
+use super::{data, load};
 use crate::cli;
 use crate::failure::Failure;
 use crate::interrupt::until_stopped;
 use crate::out::outln;
 use crate::vmfs::{Volumes, failed};
-use bytes::Bytes;
-use clap::{Args, Subcommand, ValueEnum};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use clap::{Args, Subcommand};
 use platform::clock;
+use std::ops::Range;
+use std::path::Path;
 use std::time::{Duration, Instant};
-use testing::SplitMix64;
 use virtual_disk::{BootWorkload, RunningMachine, VirtualDisk};
 
-/// Bytes of one request of `fill`, `write` and `read`.
-const STEP_BYTES: u64 = 1 << 20;
-/// Concurrent requests of `fill`, `write` and `read`.
-const STEP_DEPTH: usize = 8;
+/// Length and concurrency of the built-in loads.
+const DEFAULT_SECS: u64 = 10;
+const DEFAULT_DEPTH: usize = 16;
 
 /// Options of `vm guest`.
 #[derive(Args, Clone, Debug)]
@@ -53,17 +53,20 @@ enum GuestVerb {
         size: Option<u64>,
     },
     /// Run a load for some time
-    Load {
-        /// Kind of load
-        #[arg(long, value_enum, default_value = "oltp")]
-        profile: Profile,
-        /// Seconds
-        #[arg(long, default_value_t = 10)]
-        secs: u64,
-        /// Concurrent requests
-        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
-        depth: u16,
-    },
+    Load(LoadArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+struct LoadArgs {
+    /// oltp, stream, boot, or a file with fio jobs or vdbench parameters
+    #[arg(long, value_name = "PROFILE", default_value = "oltp")]
+    profile: String,
+    /// Seconds [default: 10, or the times of the file]
+    #[arg(long)]
+    secs: Option<u64>,
+    /// Concurrent requests [default: 16, or the depths of the file]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    depth: Option<u16>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -77,16 +80,6 @@ struct RangeArgs {
     /// Seed of the data
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Profile {
-    /// 8 KiB, 70 % reads, random
-    Oltp,
-    /// 256 KiB writes in sequence
-    Stream,
-    /// Boots, one after another
-    Boot,
 }
 
 /// Runs the verb on a powered-on machine.
@@ -108,21 +101,18 @@ async fn act(running: &RunningMachine, args: &GuestArgs) -> Result<(), Failure> 
     };
     let begun = clock::now();
     match &args.verb {
-        GuestVerb::Fill { seed } => {
-            let all = RangeArgs { offset: 0, size: None, seed: *seed };
-            write(disk, &all).await?;
-            report("Written", disk.bytes(), begun);
+        GuestVerb::Fill { seed } => report("Written", data::write(disk, 0..disk.bytes(), *seed).await?, begun),
+        GuestVerb::Write(args) => report("Written", data::write(disk, range(disk, args), args.seed).await?, begun),
+        GuestVerb::Read(args) => {
+            report("Read and compared", data::verify(disk, range(disk, args), args.seed).await?, begun);
         }
-        GuestVerb::Write(range) => report("Written", write(disk, range).await?, begun),
-        GuestVerb::Read(range) => report("Read and compared", read(disk, range).await?, begun),
         GuestVerb::Trim { offset, size } => {
             let bytes = size.unwrap_or(disk.bytes().saturating_sub(*offset));
             let blocks = disk.unmap(*offset, bytes).await.map_err(failed("trim"))?;
             outln!("Freed: {blocks} blocks of 1 MiB");
         }
-        GuestVerb::Load { profile, secs, depth } => {
-            let end = begun + Duration::from_secs(*secs);
-            let requests = load(running, disk, *profile, (end, usize::from(*depth))).await?;
+        GuestVerb::Load(args) => {
+            let requests = run_load(running, disk, args).await?;
             let seconds = clock::now().duration_since(begun).as_secs_f64();
             outln!("Completed: {requests} requests in {seconds:.1} s, {:.0} IOPS", requests as f64 / seconds);
         }
@@ -136,94 +126,61 @@ fn report(verb: &str, bytes: u64, begun: Instant) {
     outln!("{verb}: {mib:.0} MiB in {seconds:.1} s, {:.0} MiB/s", mib / seconds);
 }
 
-/// Returns the data of a range, which depends on the seed and the offset. Both are multiples of
-/// 512.
-fn data(seed: u64, offset: u64, bytes: u64) -> Bytes {
-    let sectors = (offset / 512..(offset + bytes) / 512).map(|sector| {
-        let mut random = SplitMix64::new(seed.rotate_left(32) ^ sector);
-        (0..64).flat_map(move |_| random.next_u64().to_le_bytes())
-    });
-    sectors.flatten().collect::<Vec<u8>>().into()
+/// Returns the range of a disk. It may end after the disk; the first request then fails.
+fn range(disk: &VirtualDisk, args: &RangeArgs) -> Range<u64> {
+    args.offset..args.size.map_or(disk.bytes(), |size| args.offset.saturating_add(size))
 }
 
-/// Splits a range into requests.
-fn requests(disk: &VirtualDisk, range: &RangeArgs) -> impl Iterator<Item = (u64, u64)> + use<> {
-    let end = range.size.map_or(disk.bytes(), |size| range.offset.saturating_add(size));
-    let first = range.offset;
-    (first..end).step_by(STEP_BYTES as usize).map(move |at| (at, STEP_BYTES.min(end - at)))
-}
-
-async fn write(disk: &VirtualDisk, range: &RangeArgs) -> Result<u64, Failure> {
-    let written = stream::iter(requests(disk, range)).map(|(at, bytes)| async move {
-        disk.write(at, data(range.seed, at, bytes)).await.map_err(failed("write"))?;
-        Ok::<u64, Failure>(bytes)
-    });
-    written.buffer_unordered(STEP_DEPTH).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) }).await
-}
-
-async fn read(disk: &VirtualDisk, range: &RangeArgs) -> Result<u64, Failure> {
-    let compared = stream::iter(requests(disk, range)).map(|(at, bytes)| async move {
-        let found = disk.read(at, bytes).await.map_err(failed("read"))?;
-        let expected = data(range.seed, at, bytes);
-        match found.iter().zip(&expected).position(|(one, other)| one != other) {
-            Some(first) => {
-                Err(Failure::Wrong(format!("byte {} differs from the data of seed {}", at + first as u64, range.seed)))
-            }
-            None => Ok(bytes),
-        }
-    });
-    compared.buffer_unordered(STEP_DEPTH).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) }).await
-}
-
-/// Runs a load until `end` with `depth` concurrent requests; returns the number of requests.
-async fn load(
-    running: &RunningMachine,
-    disk: &VirtualDisk,
-    profile: Profile,
-    (end, depth): (Instant, usize),
-) -> Result<u64, Failure> {
-    if profile == Profile::Boot {
-        let mut requests = 0;
-        for seed in 1.. {
-            if clock::now() >= end {
-                break;
-            }
-            let boot = BootWorkload { seed, depth, ..BootWorkload::default() };
-            running.boot(&boot).await.map_err(failed("boot"))?;
-            requests += u64::from(boot.reads + boot.writes);
-        }
-        return Ok(requests);
-    }
-    let mut random = SplitMix64::new(1);
-    let numbers = stream::iter(0u64..).map(|number| (number, random.next_u64()));
-    let numbers = numbers.take_while(|_| std::future::ready(clock::now() < end));
-    let request = |(number, chance): (u64, u64)| async move {
-        let bytes = if profile == Profile::Oltp { 8 << 10 } else { 256 << 10 };
-        let places = (disk.bytes() / bytes).max(1);
-        let (at, is_read) = match profile {
-            Profile::Oltp => ((chance >> 8) % places * bytes, chance % 10 < 7),
-            _ => (number % places * bytes, false),
-        };
-        let bytes = bytes.min(disk.bytes() - at);
-        if is_read {
-            disk.read(at, bytes).await.map_err(failed("read"))?;
-        } else {
-            disk.write(at, data(number, at, bytes)).await.map_err(failed("write"))?;
-        }
-        Ok::<(), Failure>(())
+/// Runs a load; returns the number of requests.
+async fn run_load(running: &RunningMachine, disk: &VirtualDisk, args: &LoadArgs) -> Result<u64, Failure> {
+    let runtime = Duration::from_secs(args.secs.unwrap_or(DEFAULT_SECS));
+    let depth = args.depth.map_or(DEFAULT_DEPTH, usize::from);
+    let database = Job {
+        name: "oltp".to_owned(),
+        pattern: Pattern::Random(100),
+        reads: 70,
+        blocks: vec![(8 << 10, 1)],
+        depth,
+        runtime: Some(runtime),
+        ..Job::default()
     };
-    numbers.map(request).buffer_unordered(depth).try_fold(0, |sum, ()| async move { Ok(sum + 1) }).await
+    let profile = match args.profile.as_str() {
+        "boot" => return boots(running, clock::now() + runtime, depth).await,
+        "oltp" => Profile { phases: vec![vec![database]], ..Profile::default() },
+        "stream" => {
+            let (name, blocks) = ("stream".to_owned(), vec![(256 << 10, 1)]);
+            let stream = Job { name, pattern: Pattern::Sequential, reads: 0, blocks, ..database };
+            Profile { phases: vec![vec![stream]], ..Profile::default() }
+        }
+        file => profile::read(Path::new(file))?,
+    };
+    if !profile.ignored.is_empty() {
+        outln!("Ignored parameters: {}", profile.ignored.join(", "));
+    }
+    let mut requests = 0;
+    for mut jobs in profile.phases {
+        for job in &mut jobs {
+            job.runtime = args.secs.map(Duration::from_secs).or(job.runtime);
+            job.depth = args.depth.map_or(job.depth, usize::from);
+        }
+        for result in load::run(disk, &jobs).await? {
+            requests += result.requests();
+            outln!("{}", result.line());
+        }
+    }
+    Ok(requests)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_depends_on_seed_and_offset_only() {
-        let all = data(7, 0, 8192);
-        assert_eq!(all[4096..], data(7, 4096, 4096)[..]);
-        assert_ne!(all[..512], all[512..1024]);
-        assert_ne!(all, data(8, 0, 8192));
+/// Boots guests, one after another, until `end`; returns the number of requests.
+async fn boots(running: &RunningMachine, end: Instant, depth: usize) -> Result<u64, Failure> {
+    let mut requests = 0;
+    for seed in 1.. {
+        if clock::now() >= end {
+            break;
+        }
+        let boot = BootWorkload { seed, depth, ..BootWorkload::default() };
+        running.boot(&boot).await.map_err(failed("boot"))?;
+        requests += u64::from(boot.reads + boot.writes);
     }
+    Ok(requests)
 }

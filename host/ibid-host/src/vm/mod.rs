@@ -1,9 +1,12 @@
 //! `vm`: virtual machines on the datastores of the simulated host.
 
 mod args;
+mod data;
 mod export;
 mod guest;
+mod load;
 mod machines;
+mod profile;
 mod table;
 
 use crate::esx::HostArgs;
@@ -19,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use virtual_disk::unmap::{ReclaimPriority, automatic_until};
 use virtual_disk::vmx::Vmx;
-use virtual_disk::{BootWorkload, DiskSpec, VirtualMachine};
+use virtual_disk::{BootWorkload, DiskSpec, FileAccess, VirtualDisk, VirtualMachine};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, verb: &VmVerb) -> Result<(), Failure> {
@@ -75,9 +78,27 @@ async fn create(volumes: &mut Volumes, args: &CreateArgs) -> Result<(), Failure>
     let vmx = Vmx { memory_mib: args.memory, template: args.template, ..Vmx::new(&args.name) };
     let meter = Meter::new("Create", disks.iter().map(|disk| disk.bytes).sum());
     let settings = volumes.settings(&datastore);
+    if let Some(spec) = disks.iter().find(|spec| args.data.is_some_and(|bytes| bytes > spec.bytes)) {
+        return Err(Failure::usage(
+            format!("--data is larger than a disk of {} bytes", spec.bytes),
+            "use a larger --disk",
+        ));
+    }
     let made = VirtualMachine::create(&datastore, vmx, &disks, settings, &|done| meter.advance(done)).await;
-    made.map_err(failed(&args.name))?;
+    let machine = made.map_err(failed(&args.name))?;
     meter.end();
+    if let Some(bytes) = args.data {
+        // An interruption leaves no machine without its data.
+        datastore.remove_at_unmount(&args.name).await.map_err(failed(&args.name))?;
+        for path in machine.disk_paths() {
+            let opened = VirtualDisk::open(&datastore, &path, FileAccess::Write, settings).await;
+            let disk = opened.map_err(failed(&path))?;
+            let written = data::write(&disk, 0..bytes, args.seed).await;
+            disk.close().await.map_err(failed(&path))?;
+            written?;
+        }
+        datastore.keep(&args.name);
+    }
     Ok(())
 }
 

@@ -22,11 +22,38 @@ impl From<FileSystem> for Mode {
     }
 }
 
+/// The format of a new disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewFormat {
+    /// A format of datastores.
+    Vmfs(DiskFormat),
+    /// `monoflat`, of VMware's desktop products.
+    HostedFlat,
+}
+
+impl NewFormat {
+    /// Returns the allocation of the disk; a hosted flat disk is zeroedthick.
+    pub(crate) fn format(self) -> DiskFormat {
+        match self {
+            Self::Vmfs(format) => format,
+            Self::HostedFlat => DiskFormat::ZeroedThick,
+        }
+    }
+}
+
+impl std::str::FromStr for NewFormat {
+    type Err = virtual_disk::DiskFormatError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "monoflat" { Ok(Self::HostedFlat) } else { text.parse().map(Self::Vmfs) }
+    }
+}
+
 /// Options of `vmkfstools`, named as on ESXi.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("action").required(true).args([
     "createfs", "create", "clone", "import", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
-    "chain", "grow", "lock_info", "query",
+    "chain", "grow", "lock_info", "query", "map_device",
 ])))]
 pub(crate) struct VmkfstoolsArgs {
     /// Create a datastore on a device (naa.…:1)
@@ -41,9 +68,12 @@ pub(crate) struct VmkfstoolsArgs {
     /// Create a virtual disk of this size (B, S, K, M, G, T; default K)
     #[arg(short = 'c', long = "createvirtualdisk", value_name = "SIZE", value_parser = size)]
     pub(crate) create: Option<u64>,
-    /// Format of the new disk: zeroedthick, eagerzeroedthick or thin
+    /// Format of the new disk: zeroedthick, eagerzeroedthick or thin; with -i also monoflat
     #[arg(short = 'd', long = "diskformat", value_name = "FORMAT")]
-    pub(crate) format: Option<DiskFormat>,
+    pub(crate) format: Option<NewFormat>,
+    /// Create a raw device mapping of this device, in virtual compatibility mode
+    #[arg(short = 'r', long = "createrdm", value_name = "DEVICE")]
+    pub(crate) map_device: Option<String>,
     /// Copy this virtual disk
     #[arg(short = 'i', long = "clonevirtualdisk", value_name = "SOURCE")]
     pub(crate) clone: Option<String>,
@@ -129,7 +159,10 @@ mod tests {
     #[test]
     fn published_command_lines_are_parsed() {
         let create = parse("-c 100G -d eagerzeroedthick /vmfs/volumes/ds1/a.vmdk").unwrap();
-        assert_eq!((create.create, create.format), (Some(100 << 30), Some(DiskFormat::EagerZeroedThick)));
+        assert_eq!(
+            (create.create, create.format),
+            (Some(100 << 30), Some(NewFormat::Vmfs(DiskFormat::EagerZeroedThick)))
+        );
         let clone = parse("-i /vmfs/volumes/ds1/a.vmdk -d thin /vmfs/volumes/ds2/b.vmdk").unwrap();
         assert_eq!(clone.clone.as_deref(), Some("/vmfs/volumes/ds1/a.vmdk"));
         assert_eq!(parse("-y 99 /vmfs/volumes/ds1").unwrap().reclaim, Some(99));

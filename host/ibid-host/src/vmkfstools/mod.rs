@@ -9,12 +9,13 @@ use crate::interrupt::until_stopped;
 use crate::out::{out, outln};
 use crate::transfer::report_host_copy;
 use crate::vmfs::{Meter, Volumes, failed};
+use args::NewFormat;
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Datastore, FileAccess, FormatOptions, Mode};
 use multipath::Primitive;
 use platform::LocalFile;
 use std::path::Path;
-use virtual_disk::{CopyTarget, DiskFormat, VirtualDisk, unmap};
+use virtual_disk::{CopyTarget, CreateType, DiskFormat, VirtualDisk, VirtualMachine, unmap};
 
 /// Bytes that an import reads at a time; the smallest disk.
 const IMPORT_BYTES: u64 = 1 << 20;
@@ -44,7 +45,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     }
     let settings = volumes.settings(&datastore);
     if let Some(bytes) = args.create {
-        let format = args.format.unwrap_or(DiskFormat::ZeroedThick);
+        let format = format_of(args)?;
         if let Some(line) = output::creating(&args.path, format) {
             outln!("{line}");
         }
@@ -53,6 +54,12 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
         let (disk, _) = made.map_err(failed("Failed to create virtual disk"))?;
         meter.end();
         return disk.close().await.map_err(failed(&args.path));
+    }
+    if let Some(device) = &args.map_device {
+        let name = device.rsplit('/').next().unwrap_or(device);
+        let disk = volumes.host().disk(name).await?;
+        let made = virtual_disk::create_mapping(&datastore, &file, disk.as_ref()).await;
+        return made.map_err(failed("Failed to create virtual disk"));
     }
     if let Some(source) = &args.import {
         return import(volumes, source, args, (&datastore, &file)).await;
@@ -82,12 +89,32 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     change(disk, args).await
 }
 
+/// Returns the format of a disk that is created; hosted formats are for copies.
+fn format_of(args: &VmkfstoolsArgs) -> Result<DiskFormat, Failure> {
+    match args.format {
+        Some(NewFormat::HostedFlat) => {
+            Err(Failure::usage("only a copy can have the format monoflat", "create the disk, then copy it with -i"))
+        }
+        format => Ok(format.map_or(DiskFormat::ZeroedThick, NewFormat::format)),
+    }
+}
+
+/// Returns whether the machine in the directory of a new disk has snapshots.
+async fn has_snapshots(volumes: &Volumes, datastore: &Datastore, file: &str) -> Result<bool, Failure> {
+    let Some((directory, _)) = file.rsplit_once('/') else { return Ok(false) };
+    match VirtualMachine::open(datastore, directory, volumes.settings(datastore)).await {
+        Ok(machine) => machine.has_snapshots().await.map_err(failed(directory)),
+        // The directory has no machine.
+        Err(_) => Ok(false),
+    }
+}
+
 /// Runs `-w`, `-j`, `-k`, `-K` or `-X` on an existing disk.
 async fn change(disk: VirtualDisk, args: &VmkfstoolsArgs) -> Result<(), Failure> {
     let bytes = disk.bytes();
     if let Some(size) = args.grow {
         let meter = Meter::new("Grow", size.saturating_sub(bytes));
-        let eager = args.format == Some(DiskFormat::EagerZeroedThick);
+        let eager = args.format == Some(NewFormat::Vmfs(DiskFormat::EagerZeroedThick));
         let grown =
             disk.grow(size, eager, &|done| meter.advance(done)).await.map_err(failed("Failed to extend disk"))?;
         meter.end();
@@ -122,12 +149,22 @@ async fn clone(
 ) -> Result<(), Failure> {
     let (from, from_file) = volumes.open(source).await?;
     let settings = volumes.settings(&from);
-    let disk = VirtualDisk::open(&from, &from_file, FileAccess::Read, settings).await.map_err(failed(source))?;
+    let mapped = virtual_disk::mapped_device(&from, &from_file).await.map_err(failed(source))?;
+    let opened = match mapped {
+        Some(device) => {
+            let device = volumes.host().disk(&device).await?;
+            VirtualDisk::open_mapping(&from, &from_file, device, settings).await
+        }
+        None => VirtualDisk::open(&from, &from_file, FileAccess::Read, settings).await,
+    };
+    let disk = opened.map_err(failed(source))?;
     // Without -d, ESXi creates its default format, whatever the format of the source.
-    let format = args.format.unwrap_or(DiskFormat::ZeroedThick);
+    let format = args.format.unwrap_or(NewFormat::Vmfs(DiskFormat::ZeroedThick));
     outln!("{}", output::cloning(source, format));
     let meter = Meter::new("Clone", disk.bytes());
-    let target = CopyTarget { format: Some(format), ..CopyTarget::new(datastore, file) };
+    let kind = if format == NewFormat::HostedFlat { CreateType::HostedFlat } else { CreateType::Vmfs };
+    let has_snapshots = has_snapshots(volumes, datastore, file).await?;
+    let target = CopyTarget { format: Some(format.format()), has_snapshots, kind, ..CopyTarget::new(datastore, file) };
     let cloned = disk.clone_to(&target, &|done| meter.advance(done)).await;
     let closed = disk.close().await;
     let (copy, report) = cloned.map_err(failed("Failed to clone disk"))?;
@@ -148,7 +185,7 @@ async fn import(
     let image = LocalFile::open(source).map_err(local)?;
     let length = image.size().map_err(local)?;
     let size = length.next_multiple_of(512).max(IMPORT_BYTES);
-    let format = args.format.unwrap_or(DiskFormat::ZeroedThick);
+    let format = format_of(args)?;
     let settings = volumes.settings(datastore);
     let made = VirtualDisk::create(datastore, path, size, format, settings, &|_| ()).await;
     let (disk, _) = made.map_err(failed("Failed to create virtual disk"))?;

@@ -1,5 +1,6 @@
 //! The output of `vmkfstools`, in ESXi's wording.
 
+use super::args::NewFormat;
 use datastore::{DatastoreSpace, FS_BLOCK_BYTES, FileKind, Mode, Stat, VolumeInfo, VolumeUuid};
 use virtual_disk::DiskFormat;
 
@@ -41,8 +42,12 @@ pub(crate) fn creating(path: &str, format: DiskFormat) -> Option<String> {
 }
 
 /// Returns the lines before a disk is cloned.
-pub(crate) fn cloning(path: &str, format: DiskFormat) -> String {
-    format!("Destination disk format: {}\nCloning disk '{path}'...", format.destination_words())
+pub(crate) fn cloning(path: &str, format: NewFormat) -> String {
+    let words = match format {
+        NewFormat::Vmfs(format) => format.destination_words(),
+        NewFormat::HostedFlat => "monolithic flat",
+    };
+    format!("Destination disk format: {words}\nCloning disk '{path}'...")
 }
 
 /// Returns the line before a disk is changed in place.
@@ -177,7 +182,7 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
         );
         assert_eq!(creating("a.vmdk", DiskFormat::Thin), None);
         assert_eq!(
-            cloning("web01.vmdk", DiskFormat::Thin),
+            cloning("web01.vmdk", NewFormat::Vmfs(DiskFormat::Thin)),
             "Destination disk format: VMFS thin-provisioned\nCloning disk 'web01.vmdk'..."
         );
     }

@@ -49,6 +49,7 @@ fn other_disk_types_are_recognised() {
     assert_eq!(kind("\"vmfs\""), Ok(CreateType::Vmfs));
     assert_eq!(kind("\"vmfsRawDeviceMap\""), Ok(CreateType::RawDeviceMap));
     assert_eq!(kind("\"seSparse\""), Ok(CreateType::Snapshot));
+    assert_eq!(kind("\"monolithicFlat\""), Ok(CreateType::HostedFlat));
     assert_eq!(kind("\"twoGbMaxExtentSparse\""), Ok(CreateType::Hosted));
 }
 
@@ -82,5 +83,18 @@ proptest! {
     #[test]
     fn arbitrary_descriptor_text_does_not_panic(text in "\\PC*") {
         let _ = Descriptor::parse(&format!("# Disk DescriptorFile\n{text}"));
+    }
+}
+
+#[test]
+fn extent_type_follows_the_kind_of_disk() {
+    for (kind, line) in [
+        (CreateType::Vmfs, "RW 2048 VMFS \"a-flat.vmdk\""),
+        (CreateType::HostedFlat, "RW 2048 FLAT \"a-flat.vmdk\""),
+        (CreateType::RawDeviceMap, "RW 2048 VMFSRDM \"a-flat.vmdk\""),
+    ] {
+        let descriptor = Descriptor { create_type: kind, ..Descriptor::new("a", 1 << 20, false, [1; 16]) };
+        assert!(descriptor.to_string().contains(&format!("\n{line}\n")), "{descriptor}");
+        assert_eq!(Descriptor::parse(&descriptor.to_string()).unwrap(), descriptor);
     }
 }

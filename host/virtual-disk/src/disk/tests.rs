@@ -200,3 +200,26 @@ async fn rename_moves_descriptor_and_flat_file() {
     assert!(names.contains(&"b.vmdk".to_owned()) && names.contains(&"b-flat.vmdk".to_owned()));
     VirtualDisk::check(&ds, "b.vmdk").await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn raw_device_and_hosted_disk_are_copied_by_the_host() {
+    let (array, ds) = datastore().await;
+    let settings = MoverSettings::default();
+    let name = array.create(8 * MIB / 512);
+    let device: Arc<dyn SharedDisk> = Arc::new(array.open(&name, "esx01").unwrap());
+    device.write(100, Bytes::from(vec![7; 512])).await.unwrap();
+    crate::create_mapping(&ds, "raw.vmdk", device.as_ref()).await.unwrap();
+    assert_eq!(crate::mapped_device(&ds, "raw.vmdk").await.unwrap(), Some(name));
+    assert!(matches!(
+        VirtualDisk::open(&ds, "raw.vmdk", FileAccess::Read, settings).await.err(),
+        Some(VirtualDiskError::Kind)
+    ));
+    let raw = VirtualDisk::open_mapping(&ds, "raw.vmdk", device, settings).await.unwrap();
+    let target = CopyTarget { kind: CreateType::HostedFlat, ..CopyTarget::new(&ds, "hosted.vmdk") };
+    let (hosted, report) = raw.clone_to(&target, &quiet).await.unwrap();
+    assert_eq!(report.by_host.unwrap().to_string(), OffloadForbidden::RdmToVirtualDisk.to_string());
+    assert_eq!(hosted.read(100 * 512, 512).await.unwrap(), vec![7; 512]);
+    let (_, report) = hosted.clone_to(&CopyTarget::new(&ds, "plain.vmdk"), &quiet).await.unwrap();
+    assert_eq!(report.by_host.unwrap().to_string(), OffloadForbidden::SparseOrHosted.to_string());
+    assert_eq!(crate::mapped_device(&ds, "plain.vmdk").await.unwrap(), None);
+}
