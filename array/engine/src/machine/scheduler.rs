@@ -19,7 +19,6 @@ pub(crate) struct Scheduler {
     locks: Locks,
     /// Ranges of changes that were in progress when the core stopped. They may not be durable.
     in_doubt: Claims,
-    lock_waiters: VecDeque<TaskId>,
     admission_waiters: VecDeque<TaskId>,
     memory_waiters: VecDeque<TaskId>,
     commit_waiters: VecDeque<(Lsn, TaskId)>,
@@ -34,7 +33,6 @@ impl Scheduler {
             next_task: 1,
             locks: Locks::default(),
             in_doubt: Claims::new(),
-            lock_waiters: VecDeque::new(),
             admission_waiters: VecDeque::new(),
             memory_waiters: VecDeque::new(),
             commit_waiters: VecDeque::new(),
@@ -72,20 +70,18 @@ impl Scheduler {
         if task.is_holding {
             return true;
         }
-        if self.must_wait(&task.claims, None) {
-            self.lock_waiters.push_back(id);
-            return false;
+        if is_reader(&task.op) && self.locks.is_free(&task.claims) {
+            return true;
         }
-        if !is_reader(&task.op) {
-            self.hold(task);
-        }
-        true
+        task.is_holding = self.locks.claim(id, &task.claims);
+        task.is_holding
     }
 
     /// Locks the ranges of a task if it does not hold them.
-    pub(crate) fn hold(&mut self, task: &mut Task) {
+    pub(crate) fn hold(&mut self, id: TaskId, task: &mut Task) {
         if !task.is_holding {
-            self.locks.hold(&task.claims);
+            let is_free = self.locks.claim(id, &task.claims);
+            assert!(is_free, "range is locked twice");
             task.is_holding = true;
         }
     }
@@ -141,7 +137,7 @@ impl Scheduler {
         let Some(mut task) = self.tasks.remove(&id) else { return };
         let result = task.failure.take().map_or(Ok(Reply::Done), Err);
         dispatcher.complete(task.tag, result);
-        self.release(&mut task);
+        self.release(id, &mut task);
     }
 
     /// Replies with an error. If earlier steps of the task have changed anything, the reply waits
@@ -152,50 +148,27 @@ impl Scheduler {
             return self.await_commit(id, task, log, dispatcher);
         }
         dispatcher.complete(task.tag, Err(error));
-        self.release(&mut task);
+        self.release(id, &mut task);
     }
 
     /// Releases the ranges of a task and wakes the tasks that waited for them.
-    pub(crate) fn release(&mut self, task: &mut Task) {
+    pub(crate) fn release(&mut self, id: TaskId, task: &mut Task) {
         if !std::mem::take(&mut task.is_holding) {
             return;
         }
-        self.locks.release(&task.claims);
+        // Readers lock, too: later writes wait until these readers have seen the present data.
+        for id in self.locks.release(id, &task.claims) {
+            if let Some(task) = self.tasks.get_mut(&id) {
+                task.is_holding = true;
+            }
+            self.runnable.push_back(id);
+        }
         if let Op::Change(changes) = &task.op {
             changes.iter().for_each(|change| {
                 if let Change::DeleteVolume { volume } = change {
                     self.locks.forget(*volume);
                 }
             });
-        }
-        let mut earlier: Vec<Claim> = Vec::new();
-        for id in std::mem::take(&mut self.lock_waiters) {
-            let Some(claims) = self.tasks.get(&id).map(|task| task.claims.clone()) else { continue };
-            if self.must_wait(&claims, Some(&earlier)) {
-                earlier.extend(claims);
-                self.lock_waiters.push_back(id);
-                continue;
-            }
-            // Readers, too: later writes wait until these readers have seen the present data.
-            if let Some(task) = self.tasks.get_mut(&id) {
-                self.locks.hold(&claims);
-                task.is_holding = true;
-            }
-            self.runnable.push_back(id);
-        }
-    }
-
-    /// True if another task holds one of the claims, or an earlier task waits for one. `waiting`
-    /// are the claims of earlier tasks; `None` means all tasks that wait.
-    fn must_wait(&self, claims: &[Claim], waiting: Option<&[Claim]>) -> bool {
-        if !self.locks.is_free(claims) {
-            return true;
-        }
-        let overlaps =
-            |earlier: &[Claim]| earlier.iter().any(|earlier| claims.iter().any(|claim| claim.overlaps(earlier)));
-        match waiting {
-            Some(waiting) => overlaps(waiting),
-            None => self.lock_waiters.iter().any(|id| self.tasks.get(id).is_some_and(|task| overlaps(&task.claims))),
         }
     }
 
@@ -271,7 +244,6 @@ impl Scheduler {
         let changes = tasks.iter().filter(|(_, task)| task.is_holding && !is_reader(&task.op));
         self.in_doubt.extend(changes.flat_map(|(_, task)| task.claims.iter().copied()));
         self.locks = Locks::default();
-        self.lock_waiters.clear();
         self.admission_waiters.clear();
         self.memory_waiters.clear();
         self.commit_waiters.clear();

@@ -90,17 +90,17 @@ impl Core {
             match step {
                 Step::Again => {}
                 Step::Wait(wait) => return self.scheduler.park(id, task, wait),
-                Step::HandedOut => return self.scheduler.release(&mut task),
+                Step::HandedOut => return self.scheduler.release(id, &mut task),
                 Step::Replied(Err(error)) => {
                     return self.scheduler.fail(id, task, error, &self.log, &mut self.dispatcher);
                 }
                 Step::Replied(result) => {
                     self.dispatcher.complete(task.tag, result);
-                    return self.scheduler.release(&mut task);
+                    return self.scheduler.release(id, &mut task);
                 }
                 Step::Sequenced if self.may_reply_early(&task.op) => {
                     self.dispatcher.complete(task.tag, Ok(Reply::Done));
-                    return self.scheduler.release(&mut task);
+                    return self.scheduler.release(id, &mut task);
                 }
                 Step::Sequenced => {
                     return self.scheduler.await_commit(id, task, &self.log, &mut self.dispatcher);
@@ -132,7 +132,7 @@ impl Core {
         }
         if !missing.is_empty() {
             // A reader that waits locks its range, so that no later write changes it before.
-            self.scheduler.hold(task);
+            self.scheduler.hold(id, task);
             if self.loader.is_crowded(&self.state) {
                 self.scheduler.await_memory(id);
                 return Step::Wait(Wait::Memory);
