@@ -149,12 +149,15 @@ fn run_for(engine: &Engine, depth: u64, seconds: u64, next: impl FnMut() -> Op +
 
 fn open() -> (Arc<SlowDisk>, Engine) {
     let geometry = ArrayGeometry::for_capacity(CAPACITY).expect("a geometry");
-    let disk = MemoryDisk::filled(CAPACITY, 1);
+    // Little memory for unpacked groups, so that reads miss.
+    open_with(geometry, Options::for_memory(&geometry, 128 * MIB, None))
+}
+
+fn open_with(geometry: ArrayGeometry, options: Options) -> (Arc<SlowDisk>, Engine) {
+    let disk = MemoryDisk::new(geometry.capacity);
     let times = || AtomicU64::new(0);
     let disk = Arc::new(SlowDisk { disk, read: times(), flush: times(), durable: times() });
     Core::create(&*disk, &geometry, [7; 16]).expect("an array");
-    // Little memory for unpacked groups, so that reads miss.
-    let options = Options::for_memory(&geometry, 128 * MIB, None);
     let (core, _) = Core::recover(&*disk, Some(options)).expect("a core");
     let engine = Engine::start(core, disk.clone());
     for volume in [FIRST, SECOND] {
@@ -196,8 +199,10 @@ fn reads(seconds: u64, pool: &Bytes) {
 }
 
 fn flush(seconds: u64, pool: &Bytes) {
+    // The log has space for the writes of several flushes, as on a large array.
+    let geometry = ArrayGeometry { capacity: 4 * CAPACITY, log_bytes: CAPACITY / 2, segment_bytes: 8 * MIB };
     for time in [0, 2000] {
-        let (disk, engine) = open();
+        let (disk, engine) = open_with(geometry, Options::for_geometry(&geometry));
         disk.flush.store(time, Ordering::Relaxed);
         let mut rng = Rng::new(2);
         let outcome = run_for(&engine, 8, 4 * seconds, || random_write(FIRST, pool, &mut rng, 64 << 10));

@@ -4,8 +4,9 @@
 //! every request to a thread of its own would cost more than the work (`docs/adr`). These threads
 //! serve the core:
 //!
-//! * the *log* thread writes log groups and superblocks, each durable when the write returns;
-//! * the *write* thread writes chunks of segments, flushes, and reserves file system space;
+//! * the *log* thread writes log groups, each durable when the write returns;
+//! * the *write* thread writes chunks of segments, and reserves file system space;
+//! * the *flush* thread flushes for checkpoints and writes superblocks, which may take seconds;
 //! * [readers](read_threads), started on demand, load map pages, execute read plans that would
 //!   block their caller, and issue read-ahead for [streams];
 //! * the *reduce* thread fingerprints, compares and compresses;
@@ -40,6 +41,7 @@ use fsck::UnreadableRanges;
 pub use io_watch::IoWatch;
 use io_watch::TimedDisk;
 use monitor::ScrubMonitor;
+use ondisk::SUPERBLOCK_AREA_BYTES;
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
 use queue::Queue;
 use reads::{Reader, Reads};
@@ -95,6 +97,7 @@ struct Shared {
     log: Queue<Job>,
     reads: Reads,
     writes: Queue<Job>,
+    flushes: Queue<Job>,
     works: Queue<Job>,
     background: Background,
     /// The sleep of the watch thread.
@@ -142,6 +145,7 @@ impl Engine {
             log: Queue::default(),
             reads: Reads::default(),
             writes: Queue::default(),
+            flushes: Queue::default(),
             works: Queue::default(),
             background: Background::default(),
             watch: Background::default(),
@@ -152,6 +156,7 @@ impl Engine {
         let threads = vec![
             spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
             spawn("ibid-write", &shared, |shared| shared.serve(&shared.writes)),
+            spawn("ibid-flush", &shared, |shared| shared.serve(&shared.flushes)),
             spawn("ibid-reduce", &shared, |shared| shared.serve(&shared.works)),
             spawn("ibid-scrub", &shared, Shared::scrub_in_background),
             spawn("ibid-background", &shared, Shared::work_in_background),
@@ -204,7 +209,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        for queue in [&self.shared.log, &self.shared.writes, &self.shared.works] {
+        for queue in [&self.shared.log, &self.shared.writes, &self.shared.flushes, &self.shared.works] {
             queue.close();
         }
         self.shared.reads.close();
@@ -260,13 +265,28 @@ impl Shared {
                 Action::Fetch { id, plan } => self.read(Reader::Fetch(id, plan)),
                 Action::Work { id, work } => self.works.push(Job::Work(id, work)),
                 Action::Io { id, io } => match io {
-                    Io::Write { durability: Durability::Durable, .. } => self.log.push(Job::Io(id, io)),
                     Io::Read { .. } => self.read(Reader::Io(id, io)),
-                    _ => self.writes.push(Job::Io(id, io)),
+                    _ => self.queue_of(&io).push(Job::Io(id, io)),
                 },
             }
         }
         inner.actions = actions;
+    }
+
+    /// Returns the queue of an I/O that is no read. A flush of a checkpoint delays neither the log
+    /// nor the writes of segments.
+    fn queue_of(&self, io: &Io) -> &Queue<Job> {
+        match io {
+            Io::Flush => &self.flushes,
+            Io::Write { offset, durability: Durability::Durable, .. } => {
+                if *offset < SUPERBLOCK_AREA_BYTES {
+                    &self.flushes
+                } else {
+                    &self.log
+                }
+            }
+            _ => &self.writes,
+        }
     }
 
     /// Sends replies. Executes reads here if they do not block, else hands them to a reader.

@@ -16,8 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most parts of one vectored write (IOV_MAX).
 const MAX_PARTS: usize = 1024;
-/// The most bytes that a durable write copies into its aligned buffer at a time.
+/// Size of the aligned buffers of durable writes, and the most that one write to the drive takes.
 const BOUNCE_BYTES: usize = 1 << 20;
+const MAX_BOUNCES: usize = 16;
+/// Buffers that are kept for later writes.
+const KEPT_BOUNCES: usize = 4;
 
 /// Size of the blocks of [`FileDisk::read_uncached`] and [`FileDisk::write_uncached`], in bytes.
 const UNCACHED_BYTES: usize = DURABLE_ALIGNMENT as usize;
@@ -25,6 +28,25 @@ const UNCACHED_BYTES: usize = DURABLE_ALIGNMENT as usize;
 /// A block in memory with the alignment that `O_DIRECT` needs.
 #[repr(C, align(4096))]
 struct AlignedBlock([u8; UNCACHED_BYTES]);
+
+/// A buffer of [`BOUNCE_BYTES`] with that alignment.
+struct Bounce(Vec<u8>);
+
+impl Bounce {
+    fn new() -> Self {
+        Self(vec![0; BOUNCE_BYTES + DURABLE_ALIGNMENT as usize])
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let start = self.0.as_ptr().align_offset(DURABLE_ALIGNMENT as usize);
+        &self.0[start..start + BOUNCE_BYTES]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let start = self.0.as_ptr().align_offset(DURABLE_ALIGNMENT as usize);
+        &mut self.0[start..start + BOUNCE_BYTES]
+    }
+}
 
 /// A file or a block device.
 ///
@@ -35,7 +57,8 @@ pub struct FileDisk {
     direct: Option<OwnedFd>,
     is_block_device: bool,
     size: AtomicU64,
-    bounce: Mutex<Vec<u8>>,
+    /// Buffers that no write uses.
+    bounces: Mutex<Vec<Bounce>>,
 }
 
 impl FileDisk {
@@ -71,13 +94,8 @@ impl FileDisk {
         let direct = rustix::fs::open(path, again, Mode::empty()).ok();
         let stat = rustix::fs::fstat(&cached).map_err(disk_error)?;
         let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
-        let disk = Self {
-            cached,
-            direct,
-            is_block_device,
-            size: AtomicU64::new(0),
-            bounce: Mutex::new(vec![0; BOUNCE_BYTES + DURABLE_ALIGNMENT as usize]),
-        };
+        let disk =
+            Self { cached, direct, is_block_device, size: AtomicU64::new(0), bounces: Mutex::new(vec![Bounce::new()]) };
         let length = disk.length()?;
         let size = if size == 0 { length } else { size };
         disk.extend(size)?;
@@ -152,34 +170,50 @@ impl FileDisk {
         Ok(rustix::fs::fstat(&self.cached).map_err(disk_error)?.st_size as u64)
     }
 
+    /// Copies the parts into aligned buffers, and writes as many as possible at a time: each write
+    /// costs a flush of the drive.
     fn write_durable(&self, mut offset: u64, parts: &[&[u8]]) -> Result<(), DiskError> {
-        let mut bounce = self.bounce.lock();
-        let start = bounce.as_ptr().align_offset(DURABLE_ALIGNMENT as usize);
-        let buffer = &mut bounce[start..start + BOUNCE_BYTES];
-        let mut filled = 0;
-        for part in parts {
-            let mut rest = *part;
-            while !rest.is_empty() {
-                let take = rest.len().min(BOUNCE_BYTES - filled);
-                buffer[filled..filled + take].copy_from_slice(&rest[..take]);
-                (filled, rest) = (filled + take, &rest[take..]);
-                if filled == BOUNCE_BYTES {
-                    self.write_through(offset, buffer)?;
-                    (offset, filled) = (offset + filled as u64, 0);
+        let mut parts = parts.iter().copied();
+        let mut rest: &[u8] = &[];
+        loop {
+            let (mut bounces, mut filled) = (Vec::new(), 0);
+            while bounces.len() < MAX_BOUNCES {
+                let mut bounce = self.bounces.lock().pop().unwrap_or_else(Bounce::new);
+                let taken = fill(bounce.bytes_mut(), &mut rest, &mut parts);
+                bounces.push(bounce);
+                filled += taken;
+                if taken < BOUNCE_BYTES {
+                    break;
                 }
             }
+            let result = if filled > 0 { self.write_through(offset, &bounces, filled) } else { Ok(()) };
+            let is_last = filled < MAX_BOUNCES * BOUNCE_BYTES;
+            let mut kept = self.bounces.lock();
+            bounces.truncate(KEPT_BOUNCES.saturating_sub(kept.len()));
+            kept.append(&mut bounces);
+            drop(kept);
+            result?;
+            if is_last {
+                return Ok(());
+            }
+            offset += filled as u64;
         }
-        if filled > 0 { self.write_through(offset, &buffer[..filled]) } else { Ok(()) }
     }
 
-    fn write_through(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+    fn write_through(&self, offset: u64, bounces: &[Bounce], bytes: usize) -> Result<(), DiskError> {
         let mut fd = self.direct.as_ref().unwrap_or(&self.cached);
-        let mut done = 0;
-        while done < data.len() {
-            let part = IoSlice::new(&data[done..]);
-            match rustix::io::pwritev2(fd, &[part], offset + done as u64, ReadWriteFlags::DSYNC) {
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(bounces.len());
+        for (bounce, start) in bounces.iter().zip((0..bytes).step_by(BOUNCE_BYTES)) {
+            slices.push(IoSlice::new(&bounce.bytes()[..(bytes - start).min(BOUNCE_BYTES)]));
+        }
+        let (mut rest, mut done) = (&mut slices[..], 0);
+        while done < bytes {
+            match rustix::io::pwritev2(fd, rest, offset + done as u64, ReadWriteFlags::DSYNC) {
                 Ok(0) => return Err(DiskError::Io("nothing was written".into())),
-                Ok(count) => done += count,
+                Ok(count) => {
+                    done += count;
+                    IoSlice::advance_slices(&mut rest, count);
+                }
                 Err(Errno::INTR) => {}
                 // Some file systems open with O_DIRECT but need another alignment. Nothing was
                 // written yet: retry through the page cache.
@@ -189,6 +223,25 @@ impl FileDisk {
         }
         Ok(())
     }
+}
+
+/// Moves bytes from the front of `rest` and then `parts` to the buffer. Returns their number, less
+/// than the length of the buffer only at the end of the parts.
+fn fill<'a>(buffer: &mut [u8], rest: &mut &'a [u8], parts: &mut impl Iterator<Item = &'a [u8]>) -> usize {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        if rest.is_empty() {
+            match parts.next() {
+                Some(part) => *rest = part,
+                None => break,
+            }
+            continue;
+        }
+        let (now, later) = rest.split_at(rest.len().min(buffer.len() - filled));
+        buffer[filled..filled + now.len()].copy_from_slice(now);
+        (*rest, filled) = (later, filled + now.len());
+    }
+    filled
 }
 
 impl Disk for FileDisk {
@@ -303,6 +356,23 @@ fn disk_error(error: Errno) -> DiskError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TemporaryDirectory;
+
+    #[test]
+    fn durable_writes_of_any_length_read_back() {
+        let scratch = TemporaryDirectory::new(None, "file-disk-").unwrap();
+        let disk = FileDisk::create(&scratch.path().join("array"), 64 << 20).unwrap();
+        let all: Vec<u8> = (0..(33 << 20) + 4096).map(|at: u32| (at ^ at >> 9) as u8).collect();
+        for length in [4096, BOUNCE_BYTES, MAX_BOUNCES * BOUNCE_BYTES, all.len()] {
+            // Parts of odd lengths, one longer than all buffers, and empty ones.
+            let (first, rest) = all[..length].split_at(length.min(1001));
+            let parts: Vec<&[u8]> = [first, &[]].into_iter().chain(rest.chunks(17 << 20)).chain([&[][..]]).collect();
+            disk.write_at(4096, &parts, Durability::Durable).unwrap();
+            let mut read = vec![0; length];
+            disk.read_at(4096, &mut read).unwrap();
+            assert!(read == all[..length], "{length} bytes");
+        }
+    }
 
     #[test]
     fn durable_and_volatile_writes_read_back() {
