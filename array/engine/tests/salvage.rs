@@ -301,3 +301,28 @@ fn only_the_range_of_a_lost_map_page_fails() {
     }
     assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
 }
+
+#[test]
+fn bad_owner_block_is_reported_and_repaired() {
+    let (disk, _) = create(GEOMETRY);
+    disk.lock()[4096 + 40] = 1;
+    let report = check(&disk, READ_ONLY);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    assert_eq!((report.findings[0].structure, report.is_clean()), (Structure::Owner, false));
+    assert!(check(&disk, FsckOptions { repair: true, ..READ_ONLY }).findings[0].is_repaired);
+    assert_eq!(check(&disk, READ_ONLY).findings, []);
+}
+
+#[test]
+fn cancelled_scans_end_at_once() {
+    let disk = MemoryDisk::from_image(image());
+    let (core, _) = Core::recover(&disk, None).unwrap();
+    let findings = fsck::FsckFindings::default();
+    let checkpoint = fsck::Checkpoint::open(&disk, core.newest_superblock().clone(), &findings).unwrap();
+    disk.lock().fill(0);
+    assert!(fsck::locate(&checkpoint, &[0].into_iter().collect(), &|| false).is_none());
+    let counted = fsck::account_space(&checkpoint, &|volume| (volume, false), &|| false);
+    assert_eq!(counted.unwrap_err().to_string(), "space accounting was cancelled");
+    fsck::audit(&checkpoint, &findings, &|| false);
+    assert_eq!(findings.take().0, []);
+}

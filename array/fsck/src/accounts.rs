@@ -7,7 +7,7 @@ use ondisk::SECTOR_BYTES;
 
 /// Compares the live sectors of every segment with the sum of its slots, directory pages and
 /// manifest runs.
-pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) {
+pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings, should_continue: &dyn Fn() -> bool) {
     let segments = &checkpoint.manifest.segments;
     let mut found = vec![0_u64; segments.len()];
     let mut is_whole = true;
@@ -21,7 +21,9 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings) {
             add(place.segment, u64::from(place.share()));
         }
     };
-    checkpoint.each_slot(each, |_| is_whole = false);
+    if !checkpoint.each_slot_while(should_continue, each, |_| is_whole = false) {
+        return;
+    }
     let located = checkpoint.slot_pages.iter().chain(&checkpoint.manifest.directory).flatten().copied();
     let runs = checkpoint.superblock.manifest.iter().map(run_location);
     located.chain(runs).for_each(|at| add(at.segment, u64::from(at.bytes).div_ceil(SECTOR_BYTES)));

@@ -25,6 +25,8 @@ pub enum Severity {
 pub enum Structure {
     /// A copy of the superblock.
     Superblock,
+    /// The owner block.
+    Owner,
     /// A run of the manifest, or its content.
     Manifest,
     /// A page of the slot directory.
@@ -52,6 +54,7 @@ impl Structure {
     pub fn name(self) -> &'static str {
         match self {
             Self::Superblock => "superblock",
+            Self::Owner => "owner block",
             Self::Manifest => "manifest",
             Self::SlotDirectory => "slot directory",
             Self::SlotTable => "slot table",

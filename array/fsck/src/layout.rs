@@ -4,7 +4,7 @@ use crate::checkpoint::Checkpoint;
 use crate::finding::{FsckFindings, Span, Structure};
 use crate::manifest::SegmentKind;
 use crate::{log, stored, summaries, superblocks};
-use ondisk::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset};
+use ondisk::{OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset};
 use platform::Disk;
 
 /// A region of the drive that belongs to the array.
@@ -32,6 +32,7 @@ pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
             region(Structure::Superblock, name, superblock_offset(copy), SUPERBLOCK_BYTES as u64)
         })
         .collect();
+    regions.push(region(Structure::Owner, "owner block".to_owned(), OWNER_OFFSET, OWNER_BYTES as u64));
     regions.extend(log::groups(disk, &superblock).into_iter().map(|span| Region {
         structure: Structure::Log,
         name: format!("log group at {}", span.offset),

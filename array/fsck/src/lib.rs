@@ -19,6 +19,7 @@ mod layout;
 mod locate;
 mod log;
 mod manifest;
+mod owner;
 mod pages;
 mod report;
 mod salvage;
@@ -44,7 +45,11 @@ use platform::Disk;
 pub fn check(disk: &dyn Disk, options: FsckOptions) -> FsckReport {
     let findings = FsckFindings::default();
     let mut report = FsckReport::default();
-    match superblocks::check(disk, options.repair, &findings) {
+    let superblock = superblocks::check(disk, options.repair, &findings);
+    if superblock.is_ok() {
+        owner::check(disk, options.repair, &findings);
+    }
+    match superblock {
         Ok(superblock) => check_checkpoint(disk, superblock, options, &findings, &mut report),
         Err(error) => findings.add(
             Finding::new(Severity::Damage, Structure::Superblock, "superblock")
@@ -106,6 +111,6 @@ pub fn audit(
     findings: &FsckFindings,
     should_continue: &(dyn Fn() -> bool + Sync),
 ) -> MarkTotals {
-    accounts::check(checkpoint, findings);
+    accounts::check(checkpoint, findings, &|| should_continue());
     walk::check(checkpoint, findings, should_continue)
 }

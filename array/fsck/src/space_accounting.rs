@@ -43,7 +43,7 @@ pub struct SpaceBreakdown {
 /// Accounts for the data of a checkpoint.
 ///
 /// `owner` returns the family of a volume and whether it is a snapshot in that family.
-/// `should_continue` is called for each page; returning false cancels the accounting.
+/// `should_continue` is called for each part; returning false cancels the accounting.
 ///
 /// # Errors
 ///
@@ -73,9 +73,9 @@ pub fn account_space(
             count::Root { family, is_snapshot, reference: root.reference, height: root.height }
         })
         .collect();
-    let mut count = Accounting::new(checkpoint, families.len())?;
+    let mut count = Accounting::new(checkpoint, families.len(), should_continue)?;
     count.walk(&roots, should_continue)?;
-    let sums = count.sums(families.len())?;
+    let sums = count.sums(families.len(), should_continue)?;
     let written: Vec<f64> = shares.families.values().map(|share| share.written as f64).collect();
     let untracked = divide::divide(sums.untracked, &written);
     for ((share, held), untracked) in shares.families.values_mut().zip(sums.families).zip(untracked) {

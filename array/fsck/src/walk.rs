@@ -90,7 +90,9 @@ pub(crate) fn check(
         marked: MarkTotals::default(),
         is_partial: checkpoint.slot_pages.iter().any(Option::is_none),
     };
-    walk.load_slots();
+    if !walk.load_slots() {
+        return walk.marked;
+    }
     walk.mark_roots();
     for level in (0..=MAX_HEIGHT).rev() {
         walk.read_all(|queue| &mut queue.levels[usize::from(level)]);
@@ -104,10 +106,12 @@ pub(crate) fn check(
 }
 
 impl Walk<'_, '_> {
-    fn load_slots(&mut self) {
+    /// Reads all slots. Returns false if the pass must end.
+    fn load_slots(&mut self) -> bool {
         let (left, tags, pages) = (&mut self.left, &mut self.tags, &mut self.pages);
         let (checkpoint, marked, is_partial) = (self.checkpoint, &mut self.marked, &mut self.is_partial);
-        checkpoint.each_slot(
+        checkpoint.each_slot_while(
+            &|| (self.should_continue)(),
             |number, slot| {
                 let is_page = slot.place.is_some_and(|place| checkpoint.is_metadata(place.segment));
                 left[number as usize] = slot.count;
@@ -120,7 +124,7 @@ impl Walk<'_, '_> {
             },
             // The read pass reports the page.
             |_| *is_partial = true,
-        );
+        )
     }
 
     fn mark_roots(&mut self) {
@@ -312,7 +316,8 @@ impl Walk<'_, '_> {
                 );
             self.findings.add(finding);
         };
-        self.checkpoint.each_slot(each, |_| {});
+        let should_continue = || (self.should_continue)();
+        self.checkpoint.each_slot_while(&should_continue, each, |_| {});
         if unreported > 0 {
             let finding = Finding::new(Severity::Damage, Structure::Count, "reference counts of other slots")
                 .what(format!("{unreported} more are wrong"))

@@ -50,7 +50,11 @@ pub(super) struct Accounting<'c, 'd> {
 }
 
 impl<'c, 'd> Accounting<'c, 'd> {
-    pub(super) fn new(checkpoint: &'c Checkpoint<'d>, families: usize) -> Result<Self, CheckpointError> {
+    pub(super) fn new(
+        checkpoint: &'c Checkpoint<'d>,
+        families: usize,
+        should_continue: &dyn Fn() -> bool,
+    ) -> Result<Self, CheckpointError> {
         let mut slots = PageSlots::default();
         let mut is_whole = true;
         let each = |number, slot: blockmap::Slot| {
@@ -58,7 +62,9 @@ impl<'c, 'd> Accounting<'c, 'd> {
                 slots.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
             }
         };
-        checkpoint.each_slot(each, |_| is_whole = false);
+        if !checkpoint.each_slot_while(should_continue, each, |_| is_whole = false) {
+            return Err(cancelled());
+        }
         if !is_whole {
             return Err(CheckpointError("a slot table page is unreadable".to_owned()));
         }
@@ -140,7 +146,7 @@ impl<'c, 'd> Accounting<'c, 'd> {
     }
 
     /// Adds up the stored bytes by owner.
-    pub(super) fn sums(&self, families: usize) -> Result<Sums, CheckpointError> {
+    pub(super) fn sums(&self, families: usize, should_continue: &dyn Fn() -> bool) -> Result<Sums, CheckpointError> {
         let mut bytes = vec![0_u64; usize::from(OwnerTag::MAX) + 1];
         let mut unreferenced = 0_u64;
         let segments = &self.checkpoint.manifest.segments;
@@ -151,7 +157,9 @@ impl<'c, 'd> Accounting<'c, 'd> {
             bytes[usize::from(tag)] += u64::from(place.share()) * SECTOR_BYTES;
             unreferenced += u64::from(tag == UNOWNED);
         };
-        self.checkpoint.each_slot(each, |_| {});
+        if !self.checkpoint.each_slot_while(should_continue, each, |_| {}) {
+            return Err(cancelled());
+        }
         if unreferenced > 0 {
             return Err(CheckpointError(format!("{unreferenced} slots hold data without references")));
         }
@@ -176,7 +184,11 @@ impl<'c, 'd> Accounting<'c, 'd> {
 }
 
 fn check_time(should_continue: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
-    if should_continue() { Ok(()) } else { Err(CheckpointError("space accounting was cancelled".to_owned())) }
+    if should_continue() { Ok(()) } else { Err(cancelled()) }
+}
+
+fn cancelled() -> CheckpointError {
+    CheckpointError("space accounting was cancelled".to_owned())
 }
 
 fn unreadable(id: SlotId, what: &str) -> CheckpointError {
