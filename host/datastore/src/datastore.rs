@@ -117,6 +117,12 @@ impl Datastore {
         Ok(VolumeInfo::of(&superblock, superblock.partition_lba))
     }
 
+    /// Returns whether a host has the datastore of a device mounted. Reads only; takes two
+    /// heartbeat intervals if a host has not unmounted it.
+    pub async fn is_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<bool> {
+        format::is_mounted(disk, runtime).await
+    }
+
     /// Returns the datastore of a device, if there is one. Reads only.
     pub async fn probe(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<Option<VolumeInfo>> {
         let found = volume_of(disk, runtime, Timing::default(), Purpose::Inspect).await?;

@@ -106,23 +106,28 @@ fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
     VolumeUuid(uuid)
 }
 
-/// Fails if a host has a datastore of the device mounted: one of its heartbeats changes.
+/// Fails if a host has a datastore of the device mounted.
 async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
+    if is_mounted(disk, runtime).await? {
+        return Err(DatastoreError::Unsuitable(
+            "cannot create a datastore: a host has the datastore on the device mounted",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns whether a host has a datastore of the device mounted: one of its heartbeats changes.
+pub(crate) async fn is_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<bool> {
     let timing = Timing::default();
-    let Some(found) = volume_of(disk, runtime, timing, Purpose::Inspect).await? else { return Ok(()) };
+    let Some(found) = volume_of(disk, runtime, timing, Purpose::Inspect).await? else { return Ok(false) };
     let io = inspection_io(disk, found.partition, runtime, timing);
     let before = read_slots(&io, found.superblock.uuid).await?;
     if before.iter().flatten().all(|slot| slot.state == SlotState::Free) {
-        return Ok(());
+        return Ok(false);
     }
     runtime.sleep(timing.interval * 2).await;
     let after = read_slots(&io, found.superblock.uuid).await?;
-    let beating = before.iter().flatten().zip(after.iter().flatten()).any(|(before, after)| before != after);
-    if beating {
-        Err(DatastoreError::Unsuitable("cannot create a datastore: a host has the datastore on the device mounted"))
-    } else {
-        Ok(())
-    }
+    Ok(before.iter().flatten().zip(after.iter().flatten()).any(|(before, after)| before != after))
 }
 
 async fn write_all(

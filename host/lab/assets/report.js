@@ -27,7 +27,24 @@
   }[unit]();
 
   // Axis labels are short and round, so minutes have no seconds.
-  const tick = (v, unit) => unit === "seconds" && Math.abs(v) >= 120 ? `${number(v / 60)} min` : show(v, unit);
+  // All ticks of an axis have the unit of its highest value.
+  const tick = (v, unit, top) => {
+    if (v === 0) return "0";
+    if (unit === "seconds") return top >= 240 ? `${number(v / 60)} min` : top >= 1 ? `${number(v)} s` : `${number(v * 1e3)} ms`;
+    if (unit === "mib_per_second" && top >= 10240) return `${number(v / 1024)} GiB/s`;
+    return show(v, unit);
+  };
+  const ticks = (v, unit, log) => { const top = Math.max(...v.filter(t => t != null)); return v.map(t => t == null ? null : tick(t, unit, log ? t : top)); };
+
+  // Breaks a label into lines that fit below a group of bars.
+  function wrap(label, room) {
+    const most = Math.max(5, Math.floor(room / 6.4)), lines = [""];
+    for (const word of label.split(" ")) {
+      const last = lines[lines.length - 1];
+      if (last && last.length + word.length + 1 > most) lines.push(word); else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+    }
+    return lines.map(line => line.length > most + 3 ? `${line.slice(0, most + 2)}…` : line);
+  }
 
   // Aligns all series to the union of their x values; missing points are null.
   function align(series, shift) {
@@ -67,6 +84,8 @@
     const { ctx } = u, ratio = devicePixelRatio;
     const shown = columns.reduce((n, c) => n + c.y.filter(v => v != null).length, 0);
     const room = u.bbox.width / ratio / Math.max(shown, 1);
+    // Narrower labels would overlap; the table below has all numbers.
+    if (room < 40) return;
     ctx.save();
     ctx.textAlign = "center"; ctx.textBaseline = "bottom"; ctx.fillStyle = css("--ink");
     ctx.font = font((room < 44 ? 9.5 : room < 58 ? 10.5 : 12) * ratio, 600);
@@ -107,7 +126,7 @@
   function options(plot, box, data, siblings) {
     const { xs, columns } = data, isBars = plot.shape === "bars";
     const small = box.closest(".published") != null;
-    const height = isBars ? (small ? 190 : 250) : small ? 200 : 280;
+    const height = (isBars ? (small ? 190 : 250) : small ? 200 : 280) + 24;
     // The scale includes the whiskers, because a scale of the medians only would cut them off.
     const highest = Math.max(0, ...columns.flatMap(c => c.ends.filter(Boolean).map(e => e[1])), ...columns.flatMap(c => c.y.filter(v => v != null)));
     const y = scaleY(plot);
@@ -123,14 +142,17 @@
     // All curves over time of one experiment have the same scale.
     const ends = plot.shape === "time" ? siblings.filter(p => p.shape === "time").flatMap(p => p.series.flatMap(s => s.points.map(q => q.x))) : [];
     const x = isBars ? { time: false, range: [-0.55, places - 0.45] } : ends.length ? { time: false, range: [0, Math.max(...ends) || 1] } : { time: false, distr: plot.x.log ? 3 : 1 };
+    const room = (Math.max(box.clientWidth, 200) - 110) / Math.max(places, 1);
+    const wrapped = plot.places.map(place => wrap(place, room));
+    const lines = Math.max(1, ...wrapped.map(w => w.length)), names = wrapped.map(w => w.join("\n"));
     const xAxis = isBars
-      ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => plot.places, grid: { show: false }, size: 30 })
-      : axis(plot.x.label, { size: 30, values: (u, v) => v.map(t => t == null ? null : tick(t, plot.x.unit)) });
+      ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => names, grid: { show: false }, size: 16 + 15 * lines })
+      : axis(plot.x.label, { size: 30, values: (u, v) => ticks(v, plot.x.unit, plot.x.log) });
     return {
       width: Math.max(box.clientWidth, 200), height, series: [{ label: plot.x.label || "at", value: (u, v) => show(v, plot.x.unit) }, ...series],
-      scales: { x, y }, axes: [xAxis, axis(small ? "" : plot.y.label, { size: 66, values: (u, v) => v.map(t => t == null ? null : tick(t, plot.y.unit)) })],
+      scales: { x, y }, axes: [xAxis, axis(small ? "" : plot.y.label, { size: 76, values: (u, v) => ticks(v, plot.y.unit, plot.y.log) })],
       legend: { live: !isBars, show: !(isBars && plot.series.length === 1), markers: { width: 0, fill: (u, i) => u.series[i].stroke(u, i) } }, cursor: { show: !isBars, drag: { x: !isBars, y: false }, points: { size: 8 } },
-      padding: [12, 26, 0, 0],
+      padding: [12, 38, 0, 0],
       hooks: {
         drawClear: [u => bands(u, plot, false)],
         draw: [u => bands(u, plot, true), u => whiskers(u, columns, xs, plot.shape), ...(isBars ? [u => labels(u, columns, xs, plot.y.unit)] : [])],

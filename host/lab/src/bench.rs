@@ -56,6 +56,8 @@ pub struct LabBench {
     pub repetitions: u32,
     /// Concurrent commands of one operation, the same in all experiments.
     pub outstanding: Outstanding,
+    /// The most bytes that an experiment may store on the target.
+    pub space_limit: Option<u64>,
     /// Progress of the running experiment.
     bar: ProgressBar,
     /// Makes the names of created disks unique.
@@ -71,7 +73,15 @@ impl LabBench {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        Self { target, scale, repetitions: repetitions.max(1), outstanding, bar, serial: Cell::new(0) }
+        Self {
+            target,
+            scale,
+            repetitions: repetitions.max(1),
+            outstanding,
+            space_limit: None,
+            bar,
+            serial: Cell::new(0),
+        }
     }
 
     /// Returns the data mover's settings that experiments start from: ESXi's defaults.
@@ -125,9 +135,14 @@ impl LabBench {
         self.serial.get()
     }
 
-    /// Returns those of `sizes`, in bytes, that fit on disk number `at` and leave 10 % free.
+    /// Returns the bytes that may be stored on disk number `at`: 90 % of it, within the limit.
+    pub(crate) fn capacity(&self, at: usize) -> Result<u64, LabError> {
+        Ok((self.target.disk(at)?.bytes / 10 * 9).min(self.space_limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Returns those of `sizes`, in bytes, that fit on disk number `at`.
     pub(crate) fn fitting(&self, at: usize, sizes: &[u64]) -> Result<Vec<u64>, LabError> {
-        let room = self.target.disk(at)?.bytes / 10 * 9;
+        let room = self.capacity(at)?;
         Ok(sizes.iter().copied().filter(|size| *size <= room).collect())
     }
 }

@@ -25,6 +25,7 @@ mod store;
 pub mod target;
 mod trace;
 mod trial;
+pub mod worker;
 
 pub use bench::{LabBench, LabScale};
 pub use error::LabError;

@@ -1,10 +1,10 @@
 //! The plots of a report.
 
 use crate::stats::Spread;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Unit of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeasureUnit {
     /// Seconds.
@@ -42,7 +42,7 @@ impl MeasureUnit {
 }
 
 /// How the points of a plot are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// Groups of bars with a label per group.
@@ -54,7 +54,7 @@ pub enum Shape {
 }
 
 /// An axis of a plot.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// Label of the axis.
     pub label: String,
@@ -77,7 +77,7 @@ impl Axis {
 }
 
 /// Meaning of a series, which determines its colour in all plots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Offload off: blue, as in the published charts.
@@ -89,7 +89,7 @@ pub enum Role {
 }
 
 /// One series of a plot.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Name in the legend.
     pub name: String,
@@ -100,7 +100,7 @@ pub struct Series {
 }
 
 /// One point of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Horizontal position.
     pub x: f64,
@@ -123,7 +123,7 @@ impl Point {
 }
 
 /// A plot.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
     /// Title.
     pub title: String,
@@ -142,7 +142,7 @@ pub struct Plot {
 }
 
 /// A named range of x, drawn below the series.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Band {
     /// Start of the range.
     pub from: f64,

@@ -10,7 +10,7 @@ use testing::mix;
 use virtual_disk::Outstanding;
 
 /// One measured number.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The varied parameter, such as a size or a number of disks; empty if there is none.
     pub case: String,
@@ -27,7 +27,7 @@ pub struct Sample {
 }
 
 /// Statistics of a measure over its repetitions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// As in [`Sample`].
     pub case: String,
@@ -45,7 +45,7 @@ pub struct Summary {
 const RESAMPLES: usize = 500;
 
 /// Samples in the order of measurement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Samples(pub Vec<Sample>);
 
@@ -137,7 +137,7 @@ pub fn key<'a>(case: &'a str, setting: &'a str, measure: &'a str) -> Key<'a> {
 }
 
 /// The limit that a figure must reach.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// At least this value.
@@ -157,7 +157,7 @@ impl Goal {
 }
 
 /// A key number of an experiment, with its published value and its goal.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Name of the figure.
     pub name: String,
@@ -276,7 +276,7 @@ impl Verdict {
 }
 
 /// A remark that qualifies the numbers of an experiment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
 pub enum ReportNote {
     /// The target does not support an offload, so the host's fall-back was measured.
@@ -326,7 +326,7 @@ impl From<OutstandingCounts> for Outstanding {
 }
 
 /// Results of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentFindings {
     /// Sizes and numbers of disks used, and the outstanding commands.
     pub setup: String,
@@ -378,7 +378,7 @@ impl ExperimentFindings {
 }
 
 /// How an experiment ended.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "reason")]
 pub enum Ending {
     /// It completed.
@@ -390,7 +390,7 @@ pub enum Ending {
 }
 
 /// An experiment with its results.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentOutcome {
     /// `L1` to `L11`.
     pub id: String,
@@ -401,6 +401,7 @@ pub struct ExperimentOutcome {
     /// The question that it answers.
     pub question: String,
     /// Published quotes and figures.
+    #[serde(skip_deserializing)]
     pub published: Published,
     /// How it ended.
     pub ending: Ending,
@@ -424,7 +425,7 @@ impl ExperimentOutcome {
 }
 
 /// The measured target.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetInfo {
     /// VENDOR, PRODUCT and REVISION of its first disk.
     pub identity: String,
@@ -438,9 +439,35 @@ pub struct TargetInfo {
     pub own: bool,
 }
 
+/// Version of the format of the JSON report.
+pub const SCHEMA: u32 = 2;
+
+/// Settings that a run can be repeated with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSettings {
+    /// The command line that repeats the run.
+    pub command: String,
+    /// Experiments by id.
+    pub experiments: Vec<String>,
+    /// Target URLs; empty if the lab started an array.
+    pub targets: Vec<String>,
+    /// Concurrent commands of one operation.
+    pub outstanding: OutstandingCounts,
+    /// The most bytes that an experiment may store on the target; `None` without a limit.
+    pub space_limit: Option<u64>,
+    /// Advanced settings of the host, and their values unless an experiment varies them.
+    pub host: Vec<(String, u64)>,
+    /// How test data is made; the seeds are constants of the experiments.
+    pub data: String,
+}
+
 /// A whole run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Settings to repeat it with.
+    pub settings: RunSettings,
     /// Version of the lab.
     pub version: String,
     /// `small` or `paper`.

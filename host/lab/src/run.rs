@@ -9,8 +9,10 @@ use crate::experiments::{self, Experiment};
 use crate::machine::{LoadMeter, MachineInfo};
 use crate::published;
 use crate::report::WriteError;
-use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, GoalVerdict, LabReport, Verdict};
-use crate::store;
+use crate::results::{
+    Ending, ExperimentFindings, ExperimentOutcome, Figure, GoalVerdict, LabReport, RunSettings, SCHEMA, Verdict,
+};
+use crate::store::{self, DiskContent};
 use crate::target::{self, LabTarget};
 use crate::trial;
 use platform::clock;
@@ -20,6 +22,9 @@ use virtual_disk::Outstanding;
 /// Disks of the array that the lab starts. They are thin, so that 8 TB fit without using space.
 const OWN_DISKS: u16 = 2;
 const OWN_SIZE: &str = "10TiB";
+
+/// Default of the space limit on a foreign target at small scale.
+pub const SPACE_LIMIT: u64 = 16 << 30;
 
 /// Options of a run.
 #[derive(Clone, Debug)]
@@ -42,6 +47,11 @@ pub struct LabPlan {
     pub outstanding: Outstanding,
     /// If true, no progress bar is shown.
     pub quiet: bool,
+    /// The most bytes that an experiment may store on the target; `None` for the default: no limit
+    /// for an array of the lab and at paper scale, otherwise [`SPACE_LIMIT`].
+    pub space_limit: Option<u64>,
+    /// An earlier report: its finished experiments are not run again.
+    pub resumed: Option<LabReport>,
 }
 
 /// Runs the experiments of `plan`. A failed experiment is recorded in the report, and the next one
@@ -61,8 +71,13 @@ pub async fn run(
     let experiments = experiments::select(&plan.names).map_err(unknown)?;
     let (begun, since) = (clock::unix_millis(), clock::now());
     let target = open_target(plan).await?;
-    let bench = LabBench::new(target, plan.scale, plan.repetitions, plan.outstanding, plan.quiet);
+    let mut bench = LabBench::new(target, plan.scale, plan.repetitions, plan.outstanding, plan.quiet);
+    let is_limited = !plan.targets.is_empty() && plan.scale == LabScale::Small;
+    bench.space_limit = plan.space_limit.or(is_limited.then_some(SPACE_LIMIT));
+    bench.end(&space_line(&bench, &experiments));
     let mut report = LabReport {
+        schema: SCHEMA,
+        settings: settings(plan, &bench, &experiments),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scale: plan.scale.to_string(),
         begun,
@@ -72,13 +87,81 @@ pub async fn run(
         machine: MachineInfo::current(),
         outcomes: Vec::new(),
     };
+    let earlier = plan.resumed.as_ref().map(|earlier| check_resumable(earlier, &report)).transpose()?;
     for experiment in &experiments {
+        let done = |o: &&ExperimentOutcome| o.id == experiment.id && o.ending == Ending::Done;
+        if let Some(done) = earlier.and_then(|earlier| earlier.outcomes.iter().find(done)) {
+            bench.end(&line(done));
+            report.outcomes.push(done.clone());
+            continue;
+        }
         report.outcomes.push(run_experiment(&bench, experiment).await);
         report.secs = clock::now().duration_since(since).as_secs_f64();
         so_far(&report)?;
     }
     bench.finish();
     Ok(report)
+}
+
+/// Returns the earlier report if its samples are comparable with those of `report`.
+fn check_resumable<'a>(earlier: &'a LabReport, report: &LabReport) -> Result<&'a LabReport, LabError> {
+    let is_same_target = earlier.subject.own && report.subject.own || earlier.subject.target == report.subject.target;
+    let has_same_settings = earlier.scale == report.scale
+        && earlier.repetitions == report.repetitions
+        && earlier.settings.outstanding == report.settings.outstanding
+        && earlier.settings.space_limit == report.settings.space_limit;
+    if is_same_target && has_same_settings {
+        return Ok(earlier);
+    }
+    let text = "the earlier report has another target, scale, repetitions, outstanding commands or space limit";
+    Err(LabError::usage(text, "repeat the run with the options of the earlier one, or use another --out"))
+}
+
+/// Formats the space that the experiments need on a target that stores zeros and copies.
+fn space_line(bench: &LabBench, experiments: &[Experiment]) -> String {
+    let most = experiments.iter().map(|e| (e.space(bench), e.id)).max().unwrap_or((0, ""));
+    let limit =
+        bench.space_limit.map_or_else(|| "no limit".to_owned(), |limit| format!("limit {}", display::bytes(limit)));
+    format!(
+        "space: at most {} at a time, by {}, if the target stores zeros and copies; {limit}",
+        display::bytes(most.0),
+        most.1
+    )
+}
+
+/// Collects the settings that repeat this run.
+fn settings(plan: &LabPlan, bench: &LabBench, experiments: &[Experiment]) -> RunSettings {
+    let experiments: Vec<String> = experiments.iter().map(|e| e.id.to_owned()).collect();
+    let mut command = format!("ibid-host lab run {} --scale {}", experiments.join(" "), plan.scale);
+    plan.targets.iter().for_each(|target| command += &format!(" --target {}", without_secret(target)));
+    command += &format!(" --repeat {} --outstanding {}", plan.repetitions, plan.outstanding);
+    if let Some(limit) = bench.space_limit {
+        command += &format!(" --space-limit {limit}");
+    }
+    let mover = bench.mover();
+    let host = [
+        ("/DataMover/HardwareAcceleratedMove", u64::from(mover.hardware_move)),
+        ("/DataMover/HardwareAcceleratedInit", u64::from(mover.hardware_init)),
+        ("/DataMover/MaxHWTransferSize", u64::from(mover.max_transfer_kib)),
+        ("/VMFS3/EnableBlockDelete", u64::from(mover.block_delete)),
+    ];
+    RunSettings {
+        command,
+        experiments,
+        targets: plan.targets.iter().map(|target| without_secret(target)).collect(),
+        outstanding: plan.outstanding.into(),
+        space_limit: bench.space_limit,
+        host: host.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        data: "five of six blocks of 4 KiB repeat, half of each block is zeros; constant seeds".to_owned(),
+    }
+}
+
+/// Returns a target URL without user and password.
+fn without_secret(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?.1))) {
+        Some((scheme, rest)) => format!("{scheme}://{rest}"),
+        None => url.to_owned(),
+    }
 }
 
 /// Opens the given target, or starts an array.
@@ -88,9 +171,7 @@ async fn open_target(plan: &LabPlan) -> Result<LabTarget, LabError> {
         return start_array(&program, plan.scratch.as_deref(), plan.scale).await;
     }
     let target = LabTarget::survey(&plan.targets, None).await?;
-    if !plan.erase {
-        check_disks_are_reusable(&target).await?;
-    }
+    check_disks(&target, plan.erase).await?;
     Ok(target)
 }
 
@@ -104,14 +185,19 @@ async fn start_array(program: &Path, scratch: Option<&Path>, scale: LabScale) ->
     LabTarget::survey(&portals, Some(array)).await
 }
 
-/// Refuses disks with data that the lab did not write, because a wrong target URL is an easy
-/// mistake.
-async fn check_disks_are_reusable(target: &LabTarget) -> Result<(), LabError> {
+/// Refuses disks that a host uses, such as another lab, and without `erase` those with data that
+/// the lab did not write, because a wrong target URL is an easy mistake.
+async fn check_disks(target: &LabTarget, erase: bool) -> Result<(), LabError> {
     for at in 0..target.disks.len().min(OWN_DISKS.into()) {
         let disk = target.open(at, "survey", &multipath::Statistics::default()).await?;
-        let ours = store::is_reusable(disk.clone()).await;
+        let content = store::content(disk.clone()).await;
         disk.close().await;
-        if !ours? {
+        let content = content?;
+        if content == DiskContent::InUse {
+            let message = format!("LUN {} of {} is in use by a host", target.disks[at].lun, target.subject.target);
+            return Err(LabError::usage(message, "wait for the other lab, or unmount the datastore"));
+        }
+        if content == DiskContent::Foreign && !erase {
             let message = format!(
                 "LUN {} of {} holds data that the lab did not write",
                 target.disks[at].lun, target.subject.target
@@ -127,7 +213,16 @@ async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> Experiment
     let silent = silent_load(bench).await;
     let (meter, begun) = (LoadMeter::begin(bench.target.array_process()), clock::now());
     let mut findings = ExperimentFindings::default();
-    let ending = match experiment.run(bench, &mut findings).await {
+    let least = experiment.least_space(bench);
+    let short = bench.space_limit.filter(|limit| *limit < least);
+    let run = async {
+        if let Some(limit) = short {
+            let [least, limit] = [least, limit].map(display::bytes);
+            return Err(LabError::NotPossible(format!("needs {least} of space, --space-limit is {limit}")));
+        }
+        experiment.run(bench, &mut findings).await
+    };
+    let ending = match run.await {
         Ok(()) => Ending::Done,
         Err(LabError::NotPossible(reason)) => Ending::NotPossible(reason),
         Err(error) => Ending::Failed(error.to_string()),
@@ -211,6 +306,12 @@ fn describe_figure(figure: &Figure) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::report;
+
+    #[test]
+    fn secrets_are_left_out_of_the_report() {
+        assert_eq!(without_secret("iscsi://user%secret@10.0.0.5/iqn.a/1"), "iscsi://10.0.0.5/iqn.a/1");
+        assert_eq!(without_secret("iscsi://10.0.0.5/iqn.a"), "iscsi://10.0.0.5/iqn.a");
+    }
 
     #[test]
     fn result_line_has_measured_and_published_value() {

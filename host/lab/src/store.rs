@@ -57,13 +57,40 @@ fn runtime() -> Arc<dyn Runtime> {
     Arc::new(TokioRuntime::default())
 }
 
-/// Returns true if a device is empty or has a datastore of the lab.
-pub(crate) async fn is_reusable(device: Arc<IscsiDisk>) -> Result<bool, LabError> {
+/// The content of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskContent {
+    /// It is empty or has an unmounted datastore of the lab.
+    Reusable,
+    /// A host has its datastore mounted.
+    InUse,
+    /// It has data that the lab did not write.
+    Foreign,
+}
+
+/// Pause between two looks at a datastore of the lab: a running lab has none mounted for a moment
+/// between two experiments.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// Determines the content of a device. Reads only.
+pub(crate) async fn content(device: Arc<IscsiDisk>) -> Result<DiskContent, LabError> {
     let shared: Arc<dyn SharedDisk> = device;
-    if let Some(found) = Datastore::probe(&shared, &runtime()).await? {
-        return Ok(found.label == LABEL);
+    for look in 0..2 {
+        let Some(found) = Datastore::probe(&shared, &runtime()).await? else { break };
+        if Datastore::is_mounted(&shared, &runtime()).await? {
+            return Ok(DiskContent::InUse);
+        }
+        if found.label != LABEL {
+            return Ok(DiskContent::Foreign);
+        }
+        if look == 0 {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        } else {
+            return Ok(DiskContent::Reusable);
+        }
     }
-    target::is_empty(shared.as_ref(), HEAD_BYTES).await
+    let is_empty = target::is_empty(shared.as_ref(), HEAD_BYTES).await?;
+    Ok(if is_empty { DiskContent::Reusable } else { DiskContent::Foreign })
 }
 
 impl LabDatastore {

@@ -26,6 +26,8 @@ pub struct TargetDisk {
 /// The target and its disks.
 pub struct LabTarget {
     urls: Vec<Url>,
+    /// URLs that select the same disks, one for each portal and named LUN.
+    pub(crate) texts: Vec<String>,
     /// The disks, in the order that experiments use.
     pub disks: Vec<TargetDisk>,
     /// Description for the report.
@@ -43,12 +45,13 @@ impl LabTarget {
     ///
     /// Fails if the URLs name several targets or if there is no disk.
     pub async fn survey(targets: &[String], own: Option<OwnArray>) -> Result<Self, LabError> {
-        let mut urls: Vec<(Url, bool)> = Vec::new();
+        let (mut urls, mut texts): (Vec<(Url, bool)>, Vec<String>) = (Vec::new(), Vec::new());
         for text in targets {
             let mut url: Url = text.parse()?;
             if url.target.is_empty() {
                 url = discovered(url).await?;
             }
+            texts.push(text.clone());
             urls.push((url, names_lun(text)));
         }
         let Some((first, _)) = urls.first().cloned() else {
@@ -92,7 +95,7 @@ impl LabTarget {
             disks: disks.iter().map(|disk| format!("LUN {}: {}", disk.lun, display::bytes(disk.bytes))).collect(),
             own: own.is_some(),
         };
-        Ok(Self { urls: ports, disks, subject, own_array: own })
+        Ok(Self { urls: ports, texts, disks, subject, own_array: own })
     }
 
     /// Opens disk number `at` for the host `host`, with a path through every portal.

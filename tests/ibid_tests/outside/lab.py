@@ -69,6 +69,14 @@ def run(lab: Lab) -> Iterator[Result]:
         )
         return "no EXTENDED COPY: reported, and the fallback measured"
 
+    def a_comparison() -> str:
+        page = out / "compare.html"
+        names = [f"ibid={array_out / 'report.json'}", f"tgt={tgt_out / 'report.json'}"]
+        done = command([host.program, "lab", "compare", *names, "--out", str(page)])
+        assert "faster with 16 MB" in done.stdout and "tgt:" in done.stdout, done.stdout
+        assert "faster with 16 MB" in page.read_text(), "the page lacks a figure"
+        return "two targets on one page"
+
     def full_disks_are_left_alone() -> str:
         with Array(lab.bin, capacity="4GiB", base=lab.scratch("arrays")) as array:
             array.start()
@@ -87,6 +95,7 @@ def run(lab: Lab) -> Iterator[Result]:
             ("two experiments", against_the_array),
             ("the report", a_report_for_people_and_scripts),
             ("tgt", against_tgt),
+            ("a comparison", a_comparison),
             ("a disk with other content", full_disks_are_left_alone),
         ],
     )

@@ -2,11 +2,12 @@
 
 use crate::failure::Failure;
 use crate::interrupt::stop_requested;
-use crate::out::outln;
+use crate::out::{out, outln};
 use ::lab::results::{LabReport, Verdict};
+use ::lab::worker::Worker;
 use ::lab::{LabError, LabPlan, LabScale, experiments, report};
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use virtual_disk::Outstanding;
 
 /// The verbs of the lab.
@@ -22,6 +23,54 @@ pub(crate) enum LabVerb {
     #[command(after_help = "Examples:\n  ibid-host lab run all\n  ibid-host lab run deploy L8 --scale paper\n  \
                             ibid-host lab run all --target iscsi://10.0.0.5/iqn.2010-06.com.example:array --erase")]
     Run(RunArgs),
+    /// Repeat the run of a JSON report
+    Reproduce(ReproduceArgs),
+    /// Compare JSON reports of several targets or releases
+    Compare(CompareArgs),
+    /// Deploy disks as one of several processes (started by `lab run`)
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+}
+
+/// Options of `lab reproduce`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReproduceArgs {
+    /// report.json of an earlier run
+    report: PathBuf,
+    /// Overwrite target disks that are not empty
+    #[arg(long)]
+    erase: bool,
+    /// Path of the `ibid` program to start [default: next to this program]
+    #[arg(long, value_name = "PATH")]
+    ibid: Option<PathBuf>,
+    /// Directory for the new report
+    #[arg(long, default_value = "lab-reproduced", value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Options of `lab compare`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CompareArgs {
+    /// JSON reports, as FILE or NAME=FILE
+    #[arg(required = true, num_args = 2..)]
+    reports: Vec<String>,
+    /// Page to write
+    #[arg(long, default_value = "lab-compare.html", value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// Options of `lab worker`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct WorkerArgs {
+    /// Portal URLs of the destination disk
+    #[arg(long, required = true)]
+    url: Vec<String>,
+    /// Name of the simulated host
+    #[arg(long)]
+    host: String,
+    /// Concurrent commands of one operation
+    #[arg(long, default_value_t = Outstanding::default())]
+    outstanding: Outstanding,
 }
 
 /// Options of `lab run`.
@@ -61,6 +110,15 @@ pub(crate) struct RunArgs {
     /// Directory for report.html, report.json and samples.csv
     #[arg(long, default_value = "lab-report", value_name = "DIR")]
     out: PathBuf,
+    /// The most bytes that an experiment may store on the target
+    ///
+    /// Larger experiments use smaller sizes or are left out. [default: 16G for --target at small
+    /// scale, otherwise none]
+    #[arg(long, value_name = "SIZE", value_parser = crate::cli::size)]
+    space_limit: Option<u64>,
+    /// Keep the finished experiments of the report in --out
+    #[arg(long)]
+    resume: bool,
     /// Fail unless every goal is known to be met
     #[arg(long)]
     strict: bool,
@@ -73,11 +131,22 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
     match verb {
         LabVerb::List { json } => list(*json),
-        LabVerb::Run(args) => tokio::select! {
-            result = measure(args) => result,
-            // Dropping the measurement stops the array that the lab started and removes its files.
-            Ok(()) = stop_requested() => Err(Failure::Wrong("interrupted; the report has the experiments that were complete".to_owned())),
-        },
+        LabVerb::Run(args) => interruptible(measure(args)).await,
+        LabVerb::Reproduce(args) => interruptible(reproduce(args)).await,
+        LabVerb::Compare(args) => compare(args),
+        LabVerb::Worker(args) => {
+            let worker = Worker { urls: args.url.clone(), host: args.host.clone(), outstanding: args.outstanding };
+            ::lab::worker::serve(&worker).await.map_err(begin_failed)
+        }
+    }
+}
+
+/// Runs a measurement until a signal asks to stop.
+async fn interruptible(measurement: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::select! {
+        result = measurement => result,
+        // Dropping the measurement stops the array that the lab started and removes its files.
+        Ok(()) = stop_requested() => Err(Failure::Wrong("interrupted; the report has the experiments that were complete".to_owned())),
     }
 }
 
@@ -107,13 +176,69 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
         repetitions: args.repeat,
         outstanding: args.outstanding,
         quiet: args.quiet,
+        space_limit: args.space_limit,
+        resumed: resumed(args)?,
     };
-    // An hour of measurements is lost if the report cannot be written afterwards.
-    report::try_directory(&args.out).map_err(|error| Failure::usage(error.to_string(), "use another --out"))?;
-    let mut so_far = |found: &LabReport| report::write(found, &args.out).map(drop);
-    let found = ::lab::run(&plan, &mut so_far).await.map_err(begin_failed)?;
-    outln!("{}", args.out.join(report::PAGE).display());
+    let found = run_and_write(&plan, &args.out).await?;
     verdict(&found, args.strict)
+}
+
+/// Runs the experiments and writes the report after each.
+async fn run_and_write(plan: &LabPlan, out: &Path) -> Result<LabReport, Failure> {
+    // An hour of measurements is lost if the report cannot be written afterwards.
+    report::try_directory(out).map_err(|error| Failure::usage(error.to_string(), "use another --out"))?;
+    let mut so_far = |found: &LabReport| report::write(found, out).map(drop);
+    let found = ::lab::run(plan, &mut so_far).await.map_err(begin_failed)?;
+    outln!("{}", out.join(report::PAGE).display());
+    Ok(found)
+}
+
+/// Reads the report that `--resume` continues; `None` if there is none yet.
+fn resumed(args: &RunArgs) -> Result<Option<LabReport>, Failure> {
+    let path = args.out.join(report::FILES[0]);
+    if !args.resume || !path.exists() {
+        return Ok(None);
+    }
+    read(&path).map(Some)
+}
+
+fn read(path: &Path) -> Result<LabReport, Failure> {
+    report::read(path).map_err(|error| Failure::usage(error, "name a report.json of this version of the lab"))
+}
+
+async fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
+    let earlier = read(&args.report)?;
+    let plan = LabPlan {
+        names: earlier.settings.experiments.clone(),
+        targets: earlier.settings.targets.clone(),
+        ibid: args.ibid.clone(),
+        scratch: None,
+        erase: args.erase,
+        scale: earlier.scale.parse().map_err(|error| Failure::usage(error, "the report is damaged"))?,
+        repetitions: earlier.repetitions,
+        outstanding: earlier.settings.outstanding.into(),
+        quiet: false,
+        space_limit: earlier.settings.space_limit,
+        resumed: None,
+    };
+    let again = run_and_write(&plan, &args.out).await?;
+    let pair = [("earlier".to_owned(), earlier), ("reproduced".to_owned(), again)];
+    out!("{}", report::compare::text(&pair));
+    Ok(())
+}
+
+fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let named = |text: &String| {
+        let (name, path) = text.split_once('=').unwrap_or((text, text));
+        Ok((name.to_owned(), read(Path::new(path))?))
+    };
+    let reports = args.reports.iter().map(named).collect::<Result<Vec<_>, Failure>>()?;
+    out!("{}", report::compare::text(&reports));
+    let page = report::compare::page(&reports);
+    platform::files::replace(&args.out, page.as_bytes(), platform::files::Access::Everyone)
+        .map_err(|error| Failure::usage(format!("{}: {error}", args.out.display()), "use another --out"))?;
+    outln!("{}", args.out.display());
+    Ok(())
 }
 
 /// Converts an error that occurred before the first experiment.

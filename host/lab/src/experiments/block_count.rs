@@ -33,7 +33,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     let sizes = bench.scale.pick([32 * GIB, 64 * GIB, 128 * GIB], [TIB, 4 * TIB, 8 * TIB]);
     let counts: &[u64] = bench.scale.pick(&FEW, &COUNTS);
     let fitting = bench.fitting(0, &sizes)?;
-    let fitting = if fitting.is_empty() { vec![bench.target.disk(0)?.bytes / GIB * GIB / 10 * 9] } else { fitting };
+    let fitting = if fitting.is_empty() { vec![bench.capacity(0)? / GIB * GIB] } else { fitting };
     let repetitions = bench.repetitions.max(RUNS);
     bench.plan(fitting.iter().map(|size| 1 + useful(counts, *size).len() * repetitions as usize).sum());
     *findings = ExperimentFindings {

@@ -8,6 +8,7 @@ use crate::pattern::{Pattern, Reducibility};
 use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, key};
 use crate::store::{Disk, LabDatastore};
 use crate::trial::{self, Setting};
+use crate::worker::Workers;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use platform::clock;
@@ -98,6 +99,33 @@ impl CopyDatastores<'_> {
         while !copied.is_complete() {
             let pieces = if copied.rounds == 0 { CHECKED_PIECES } else { 1 };
             copied.plus(&self.deploy_once(template, count, settings, pieces).await?);
+        }
+        Ok(copied)
+    }
+
+    /// Deploys one machine by each of several processes, repeatedly until the deployments have
+    /// taken a second. The commands of other processes are not counted.
+    pub(super) async fn deploy_by(
+        &self,
+        workers: &mut Workers,
+        count: usize,
+        xcopy: bool,
+        what: TemplateSpec,
+    ) -> Result<CopyResult, LabError> {
+        let mut copied = CopyResult::default();
+        while !copied.is_complete() {
+            let names: Vec<String> = (0..count).map(|_| format!("vm{:04}", self.bench.serial())).collect();
+            let begun = clock::now();
+            workers.deploy(&names, xcopy).await?;
+            copied.time += clock::now().duration_since(begun);
+            copied.rounds += 1;
+            let to = self.destination();
+            for name in &names {
+                let copy = to.open(name, FileAccess::Read, self.bench.mover()).await?;
+                self.check(&copy, what, 1).await?;
+                copy.close().await?;
+                to.remove(name).await?;
+            }
         }
         Ok(copied)
     }

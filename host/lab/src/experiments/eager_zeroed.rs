@@ -23,7 +23,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     // Without WRITE SAME all zeros cross the wire, so the four disks are small. With it they are so
     // large that zeroing takes longer than the datastore's metadata changes; smaller if the target
     // writes the zeros.
-    let room = bench.target.disk(0)?.bytes / 10 * 9 / TOGETHER as u64 / MIB * MIB;
+    let room = bench.capacity(0)? / TOGETHER as u64 / MIB * MIB;
     let [small, medium, large] =
         bench.scale.pick([GIB / 2, 16 * GIB, 64 * GIB], [20 * GIB, 100 * GIB, 100 * GIB]).map(|size| size.min(room));
     let mut together = [small, large];

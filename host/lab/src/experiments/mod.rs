@@ -35,6 +35,11 @@ pub struct Experiment {
     pub title: &'static str,
     /// The question that it answers.
     pub question: &'static str,
+    /// GiB that it stores at a time on a target that stores zeros and copies, at small and paper
+    /// scale.
+    gib: [u64; 2],
+    /// The same with the smallest sizes that a space limit can choose.
+    least_gib: [u64; 2],
     run: for<'a> fn(&'a LabBench, &'a mut ExperimentFindings) -> Work<'a>,
 }
 
@@ -42,6 +47,17 @@ impl Experiment {
     /// Runs the experiment. After an error, `findings` has the samples before it.
     pub(crate) fn run<'a>(&self, bench: &'a LabBench, findings: &'a mut ExperimentFindings) -> Work<'a> {
         (self.run)(bench, findings)
+    }
+
+    /// Returns the bytes that it stores at a time, within the limit.
+    pub(crate) fn space(&self, bench: &LabBench) -> u64 {
+        let whole = bench.scale.pick(self.gib[0], self.gib[1]) << 30;
+        whole.min(bench.space_limit.unwrap_or(u64::MAX))
+    }
+
+    /// Returns the bytes that it needs at least.
+    pub(crate) fn least_space(&self, bench: &LabBench) -> u64 {
+        bench.scale.pick(self.least_gib[0], self.least_gib[1]) << 30
     }
 
     /// Returns true if `word` is the id or the name of this experiment, in any case.
@@ -54,6 +70,8 @@ impl Experiment {
 pub const ALL: [Experiment; 12] = [
     Experiment {
         id: "L1",
+        gib: [2, 6],
+        least_gib: [2, 6],
         name: "boot-storm",
         title: "Boot storm",
         question: "How much do many power-ons disturb a workload on the same datastore, with ATS locks and with \
@@ -62,6 +80,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L2",
+        gib: [2, 100],
+        least_gib: [2, 100],
         name: "deploy",
         title: "Deploy from template",
         question: "How long does it take to copy a virtual disk within the array, and through the host?",
@@ -69,6 +89,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L3",
+        gib: [3, 72],
+        least_gib: [3, 72],
         name: "simultaneous",
         title: "Simultaneous deployments",
         question: "Does the gain of XCOPY remain with up to sixteen deployments at once?",
@@ -76,6 +98,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L4",
+        gib: [2, 150],
+        least_gib: [2, 150],
         name: "migration",
         title: "Storage vMotion",
         question: "How much time does XCOPY save when a disk moves to another datastore, with its machine off, idle or busy?",
@@ -83,6 +107,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L5",
+        gib: [4, 300],
+        least_gib: [4, 300],
         name: "disk-type",
         title: "Disk type and copy time",
         question: "How does the format of the source disk affect copy time, on ESXi 5.x and 6.0?",
@@ -90,6 +116,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L6",
+        gib: [4, 100],
+        least_gib: [4, 100],
         name: "transfer-size",
         title: "Transfer size",
         question: "How does MaxHWTransferSize affect XCOPY: 4 MB or 16 MB per command?",
@@ -97,6 +125,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L7",
+        gib: [256, 400],
+        least_gib: [2, 80],
         name: "eager-zeroed",
         title: "Eagerzeroedthick disks",
         question: "How long does it take to create zeroed disks of several sizes, and four at once?",
@@ -104,6 +134,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L8",
+        gib: [512, 1024],
+        least_gib: [4, 64],
         name: "terabyte",
         title: "One large eagerzeroedthick disk",
         question: "How fast does the array execute WRITE SAME of 1 MB, the size that ESXi sends?",
@@ -111,6 +143,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L9",
+        gib: [1, 20],
+        least_gib: [1, 20],
         name: "first-write",
         title: "First writes",
         question: "How much slower are a guest’s first writes because blocks are zeroed before them?",
@@ -118,6 +152,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L10",
+        gib: [128, 8192],
+        least_gib: [8, 64],
         name: "block-count",
         title: "UNMAP block count",
         question: "How does the block count per iteration affect the duration of UNMAP?",
@@ -125,6 +161,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "L11",
+        gib: [8, 36],
+        least_gib: [8, 36],
         name: "unmap-load",
         title: "UNMAP under load",
         question: "Which workloads does UNMAP slow down, and how much host CPU does it use?",
@@ -132,6 +170,8 @@ pub const ALL: [Experiment; 12] = [
     },
     Experiment {
         id: "H8",
+        gib: [1, 10],
+        least_gib: [1, 10],
         name: "guest-unmap",
         title: "UNMAP by the guest",
         question: "Does the space that a guest trims return to the datastore and to the array?",

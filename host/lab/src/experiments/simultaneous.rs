@@ -7,12 +7,16 @@ use crate::error::LabError;
 use crate::results::{Axis, ExperimentFindings, Figure, Goal, MeasureUnit, Samples, key};
 use crate::stats;
 use crate::trial::{self, PlotSpec, XCOPY, figure};
+use crate::worker::{self, Workers};
 use virtual_disk::{DiskFormat, MoverSettings};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// The least rate of each case, in percent of the best rate seen.
 const LEAST_SHARE: f64 = 60.0;
+/// Number of processes, each of them a host, that deploy one machine each.
+const PROCESSES: usize = 16;
+const AS_PROCESSES: &str = "16 processes";
 const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
@@ -21,10 +25,10 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     // same effect.
     let data = bench.scale.pick(128 * MIB, 4 * GIB);
     let datastores = copies::format_datastores(bench).await?;
-    bench.plan(1 + 2 * COUNTS.len() * bench.repetitions as usize);
+    bench.plan(1 + 2 * (COUNTS.len() + 1) * bench.repetitions as usize);
     bench.step("creating a template");
     let what = TemplateSpec { bytes: size, data, format: DiskFormat::ZeroedThick };
-    let template = datastores.template("template", what).await?;
+    let template = datastores.template(worker::TEMPLATE, what).await?;
     *findings = ExperimentFindings {
         setup: format!("zeroedthick, {} with {} of data, {}", display::bytes(size), display::bytes(data), datastores.places()),
         expected: "Without XCOPY the time grows with the number of machines. With XCOPY it grows much more slowly, so that the \
@@ -50,6 +54,24 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
             }
         }
     }
+    let mut workers = Workers::start(bench, PROCESSES).await?;
+    for repetition in 0..bench.repetitions {
+        for setting in trial::alternating(&XCOPY, repetition) {
+            bench.step(format!("{PROCESSES} processes, {}, run {}", setting.name, repetition + 1));
+            let copied = datastores.deploy_by(&mut workers, PROCESSES, setting.on, what).await?;
+            let mut push = |measure, value| {
+                findings.samples.push(
+                    key(AS_PROCESSES, setting.name, measure),
+                    repetition,
+                    MeasureUnit::Seconds,
+                    value,
+                );
+            };
+            push("time", copied.seconds());
+            push(trial::SAMPLED, copied.time.as_secs_f64());
+        }
+    }
+    workers.stop().await?;
     if let [Some(off), Some(on)] = last {
         judge(findings, &off, &on);
     }
@@ -85,9 +107,15 @@ fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
     }
     let slopes = [slope(samples, "XCOPY off"), slope(samples, "XCOPY on")];
     let seen = format!("Sixteen at once: {}.", trial::times(samples, "16", &XCOPY));
-    findings.figures = vec![gain, single];
+    let processes = figure("faster with XCOPY, sixteen processes", MeasureUnit::Times, samples, |s| {
+        trial::faster(s, AS_PROCESSES, &XCOPY)
+    });
+    findings.figures = vec![gain, single, processes.published(270.0 / 35.0)];
     findings.figures.extend(shares_of_best(samples, on.refused.is_none()));
+    let processes =
+        format!("As sixteen processes and hosts: {}.", trial::times(&findings.samples, AS_PROCESSES, &XCOPY));
     findings.add_seen(Some(seen));
+    findings.add_seen(Some(processes));
     if let [Some(off), Some(on)] = slopes {
         findings.add_seen(Some(format!(
             "Each additional machine adds {} without XCOPY and {} with it.",

@@ -58,6 +58,12 @@ fn overview(report: &LabReport) -> String {
         ("machine", format!("{} processors, {}", machine.cpus, machine.processor)),
         ("memory, kernel", format!("{}, Linux {}", display::bytes(machine.memory), machine.kernel)),
         ("scale", scale(report)),
+        ("lab", format!("{}, schema {}", report.version, report.schema)),
+        (
+            "host settings",
+            report.settings.host.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", "),
+        ),
+        ("data", report.settings.data.clone()),
     ];
     let facts: String =
         facts.iter().map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(text))).collect();
@@ -66,10 +72,12 @@ fn overview(report: &LabReport) -> String {
     format!(
         "<section id=\"top\" class=\"overview\"><p class=\"kicker\">Published VAAI experiments, repeated</p>\
          <h1>{identity}</h1><p class=\"when\"><time data-ms=\"{begun}\">{date}</time>, {secs}</p>\
-         <dl class=\"facts\">{facts}</dl>\
+         <dl class=\"facts\">{facts}</dl><p class=\"repeat\">Repeat with <code>{command}</code></p>\
          <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>measured</th><th class=\"scale\"></th>\
-         <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table></section>\n",
+         <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table><p class=\"legend\">Bars: measured ratio, on a logarithmic scale from 1× to {widest}; the black mark is the published ratio.</p></section>\n",
         identity = escape(&subject.identity),
+        command = escape(&report.settings.command),
+        widest = display::with_unit(widest, MeasureUnit::Times),
         begun = report.begun,
         date = date(report.begun),
         secs = display::seconds(report.secs),

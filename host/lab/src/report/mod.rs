@@ -1,12 +1,14 @@
 //! Writes the report of a run: `report.json`, `samples.csv` and `report.html`.
 //! The HTML file includes its styles, its script and uPlot.
 
+pub mod compare;
 mod csv;
 mod html;
 mod section;
 mod verdict;
 
-use crate::results::LabReport;
+use crate::published;
+use crate::results::{LabReport, SCHEMA};
 use platform::files::{self, Access};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,27 @@ pub fn render(report: &LabReport) -> [String; 3] {
     // Serialization cannot fail: all map keys are strings.
     let json = serde_json::to_string_pretty(report).unwrap_or_default();
     [json, csv::render(report), html::render(report)]
+}
+
+/// Largest JSON report that is read.
+const READ_BYTES: u64 = 256 << 20;
+
+/// Reads a JSON report that a lab of this schema wrote.
+///
+/// # Errors
+///
+/// Returns the reason as text.
+pub fn read(path: &Path) -> Result<LabReport, String> {
+    let text = files::read_text(path, READ_BYTES).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = text.ok_or_else(|| format!("{}: no such file", path.display()))?;
+    let mut report: LabReport = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    if report.schema != SCHEMA {
+        return Err(format!("{}: schema {}, this lab reads {SCHEMA}", path.display(), report.schema));
+    }
+    for outcome in &mut report.outcomes {
+        outcome.published = published::about(&outcome.id);
+    }
+    Ok(report)
 }
 
 /// Creates `directory` if needed and checks that files can be written to it.

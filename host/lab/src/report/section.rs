@@ -150,9 +150,9 @@ fn table(outcome: &ExperimentOutcome) -> String {
         )
     };
     format!(
-        "<details><summary>All {} measures</summary><table class=\"numbers\"><thead><tr><th>case</th><th>setting</th>\
+        "<details><summary>All {} measures</summary><div class=\"wide\"><table class=\"numbers\"><thead><tr><th>case</th><th>setting</th>\
          <th>measure</th><th class=\"n\">median</th><th class=\"n\">minimum</th><th class=\"n\">maximum</th>\
-         <th class=\"n\">runs</th></tr></thead><tbody>{}</tbody></table></details>",
+         <th class=\"n\">runs</th></tr></thead><tbody>{}</tbody></table></div></details>",
         summaries.len(),
         summaries.iter().map(row).collect::<String>()
     )

@@ -138,6 +138,8 @@ pub(crate) fn report() -> LabReport {
     let unsupported =
         ReportNote::Unsupported("EXTENDED COPY is not offered: the host copied by itself </script>".to_owned());
     LabReport {
+        schema: SCHEMA,
+        settings: RunSettings { command: "ibid-host lab run all".to_owned(), ..RunSettings::default() },
         version: "0.1.0".to_owned(),
         scale: "small".to_owned(),
         begun: 1_795_000_000_000,
@@ -214,6 +216,19 @@ fn every_plot_has_a_placeholder() {
     let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
     assert_eq!(html.matches("<h3>Measured").count(), seen);
     assert!(seen < report.outcomes.len());
+}
+
+#[test]
+fn json_report_is_read_back_unchanged() {
+    let report = report();
+    let [json, _, _] = render(&report);
+    let directory = std::env::temp_dir().join(format!("lab-read-{}", std::process::id()));
+    files::create_directory(&directory).unwrap();
+    let path = directory.join("report.json");
+    files::replace(&path, json.as_bytes(), Access::Everyone).unwrap();
+    let back = read(&path);
+    files::remove(&path).unwrap();
+    assert_eq!(back, Ok(report));
 }
 
 #[test]
