@@ -5,7 +5,7 @@ use crate::subject::{DriveIo, OpenError, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
 use engine::{Core, Op, OpError, Options, PinnedCheckpoint, ReadPlan, RecoverError, Reply, Tag};
 use fsck::{Finding, Severity, Structure};
-use ondisk::ArrayGeometry;
+use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, Superblock, superblock_offset};
 use platform::{Disk, DiskError};
 use std::collections::{BTreeMap, BTreeSet};
 use testing::Rng;
@@ -284,6 +284,16 @@ impl SimSubject for EngineSubject {
     fn log_extent(setup: &EngineSetup) -> (u64, u64) {
         let start = setup.geometry.log_start();
         (start, start + setup.geometry.log_bytes)
+    }
+
+    fn has_quorum(disk: &dyn Disk, damaged: (u64, u64)) -> bool {
+        let copies = std::array::from_fn(|copy| {
+            let (start, mut bytes) = (superblock_offset(copy), vec![0; SUPERBLOCK_BYTES]);
+            let is_damaged = damaged.0 < start + SUPERBLOCK_BYTES as u64 && start < damaged.1;
+            let is_read = !is_damaged && disk.read_at(start, &mut bytes).is_ok();
+            if is_read { bytes } else { vec![0; SUPERBLOCK_BYTES] }
+        });
+        Superblock::choose(&copies).is_ok()
     }
 }
 

@@ -105,8 +105,8 @@ struct Run<'p, S: SimSubject> {
     damages: u64,
     /// The damage includes the log, whose operations may be lost.
     has_damaged_log: bool,
-    /// The damage includes a superblock copy. A crash can tear a second one.
-    has_damaged_superblock: bool,
+    /// Byte range of the damage in a superblock copy. A crash can tear a second copy.
+    damaged_superblock: Option<(u64, u64)>,
     /// The drive has returned bad data or read errors.
     has_read_badly: bool,
     /// Some blocks are permanently unreadable, so the array has nothing more to guarantee.
@@ -152,7 +152,7 @@ fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), 
         pins: Vec::new(),
         damages: 0,
         has_damaged_log: false,
-        has_damaged_superblock: false,
+        damaged_superblock: None,
         has_read_badly: false,
         is_damaged: false,
     };
@@ -248,7 +248,9 @@ impl<S: SimSubject> Run<'_, S> {
         self.note(|| format!("-- damage {range:?} {kind:?}"));
         let log = S::log_extent(&self.setup);
         self.has_damaged_log |= (log.0..log.1).contains(&range.0);
-        self.has_damaged_superblock |= range.0 < log.0;
+        if range.0 < log.0 {
+            self.damaged_superblock = Some(range);
+        }
         self.damages += 1;
         self.report.totals.damages += 1;
         self.has_read_badly = true;
@@ -311,11 +313,15 @@ impl<S: SimSubject> Run<'_, S> {
     }
 
     /// Checks that an array has a reason not to open: a loss in the log, or several damaged places.
-    /// One damaged place outside of log and superblocks has a good copy.
+    /// One damaged place outside of the log has a good copy. For a superblock copy that is so
+    /// unless a crash interrupted the update of the others.
     fn check_closed(&mut self, disk: &SimDisk, error: &OpenError) -> Result<(), SimViolation> {
         let may_be_closed = match error {
             OpenError::LogLoss(_) => self.has_damaged_log,
-            OpenError::Damaged(_) => self.damages > 1 || self.has_damaged_log || self.has_damaged_superblock,
+            OpenError::Damaged(_) => {
+                let has_no_quorum = self.damaged_superblock.is_some_and(|damaged| !S::has_quorum(disk, damaged));
+                self.damages > 1 || self.has_damaged_log || has_no_quorum
+            }
             OpenError::Other(_) => false,
         };
         if !may_be_closed {

@@ -186,4 +186,8 @@ pub trait SimSubject: Sized {
     /// Returns the offsets (from, to) of the log. An injected bug makes durable writes there
     /// volatile.
     fn log_extent(setup: &Self::Setup) -> (u64, u64);
+    /// Returns whether two superblock copies outside of the `damaged` byte range are equal.
+    fn has_quorum(_disk: &dyn Disk, _damaged: (u64, u64)) -> bool {
+        true
+    }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::campaign::{CrashCampaign, execute};
-use crate::disk::{Faults, SimDisk};
+use crate::disk::{DamageKind, Faults, SimDisk};
 use crate::exhaustive::{alphabet, search};
 use crate::injected_bug::InjectedBug;
 use crate::machine::{Answers, SimMachine};
@@ -61,6 +61,22 @@ fn runs_have_every_kind_of_fault() {
     ] {
         assert!(count > 0, "no {name} in {totals:?}");
     }
+}
+
+/// Only then may an array with one damaged copy stay closed.
+#[test]
+fn quorum_ends_where_no_two_undamaged_copies_agree() {
+    let setup = EngineSetup::plain();
+    let disk = SimDisk::new(EngineSubject::scale(&setup).disk_bytes, 1);
+    EngineSubject::create(&disk, &setup).unwrap();
+    let damaged = (superblock_offset(1) + 100, superblock_offset(1) + 200);
+    disk.damage(damaged, DamageKind::Rot);
+    assert!(EngineSubject::has_quorum(&disk, damaged));
+    let tear = |copy| disk.damage((superblock_offset(copy), superblock_offset(copy) + 512), DamageKind::BadSectors);
+    tear(0);
+    assert!(EngineSubject::has_quorum(&disk, damaged), "two copies are equal");
+    tear(3);
+    assert!(!EngineSubject::has_quorum(&disk, damaged));
 }
 
 fn answer(machine: &mut SimMachine<'_, EngineSubject>, op: Op) -> Result<Reply, OpError> {
