@@ -1,8 +1,8 @@
 //! The oracle: the operations submitted, the replies, and the states that they allow.
 //!
-//! Replies to changes come in log order. So one state suffices: the state after all answered
-//! changes. A read may reflect any state between its submission and its reply, but only one state
-//! for all its blocks. [`recovery`] covers the states allowed after a crash.
+//! Changes of common blocks are answered in order. So one state suffices: the state after all
+//! answered changes. A read may reflect any state between its submission and its reply, but only
+//! one state for all its blocks. [`recovery`] covers the states allowed after a crash.
 
 mod cache;
 mod cached_changes;
@@ -41,6 +41,8 @@ pub struct PendingOp {
     since: u64,
     /// The reply was that the engine stopped. The operation may be done or not.
     is_stopped: bool,
+    /// It succeeded, but may not be durable.
+    is_answered: bool,
 }
 
 /// Errors that are acceptable replies.
@@ -107,7 +109,13 @@ impl History {
             Op::Change(changes) => changes.iter().any(|change| matches!(change, Change::CopyVolume { .. })),
             _ => false,
         };
-        self.pending.push(PendingOp { tag, op: op.clone(), since: self.changes, is_stopped: false });
+        self.pending.push(PendingOp {
+            tag,
+            op: op.clone(),
+            since: self.changes,
+            is_stopped: false,
+            is_answered: false,
+        });
     }
 
     /// Records a reply and checks it.

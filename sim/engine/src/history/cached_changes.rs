@@ -7,6 +7,8 @@ use engine::Op;
 #[derive(Clone, Debug)]
 pub(super) struct CachedChange {
     pub(super) op: Op,
+    /// Number of changes that were answered before its submission.
+    pub(super) since: u64,
     /// Number of changes that were answered before it.
     pub(super) number: u64,
     /// False for a copy that failed and was done in part.
@@ -20,7 +22,7 @@ pub(crate) struct CachedChanges {
     pub(super) is_on: bool,
     /// State that is certainly durable.
     pub(super) durable: OracleState,
-    /// Later changes in log order.
+    /// Later changes in the order of their replies.
     pub(super) changes: Vec<CachedChange>,
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Every answered operation must be present. Any other must be present entirely or not at all. If
 //! two operations write the same block, the later one requires the earlier one. Operations without
-//! common blocks are decided separately, so each search covers only a few operations.
+//! common blocks are decided separately, so each search covers only a few operations. With a write
+//! cache, answered operations that may not be durable are decided in the same way.
 
 use crate::history::{
     Footprint, History, PendingOp, SimViolation, VALUES, apply_in_part, describe, footprint, is_in_pieces,
-    is_read_only, must_keep_order,
+    must_keep_order,
 };
 use crate::state::{OracleState, span};
 use std::collections::BTreeSet;
@@ -74,9 +75,11 @@ impl<'e> Group<'e> {
         })
     }
 
-    /// Returns whether every chosen operation has the earlier ones that it requires.
-    fn is_closed(&self, chosen: u32) -> bool {
-        self.kept.iter().all(|(earlier, later)| chosen & (1 << later) == 0 || chosen & (1 << earlier) != 0)
+    /// Returns whether every chosen operation has the earlier ones that it requires. With
+    /// `may_fail`, an earlier one without a reply may have failed.
+    fn is_closed(&self, chosen: u32, may_fail: bool) -> bool {
+        let is_met = |earlier: usize| chosen & (1 << earlier) != 0 || (may_fail && !self.entries[earlier].is_answered);
+        self.kept.iter().all(|(earlier, later)| chosen & (1 << later) == 0 || is_met(*earlier))
     }
 }
 
@@ -84,8 +87,8 @@ impl History {
     /// Compares the state found after a crash with the allowed states, and continues from it.
     pub fn recover(&mut self, seen: &OracleState) -> Result<RecoveryOutcome, SimViolation> {
         let mut first = None;
-        for (base, lost) in self.answered_states() {
-            match self.recover_from(&base, &lost, seen) {
+        for (base, optional) in self.allowed_losses() {
+            match self.recover_from(&base, &optional, seen) {
                 Ok((outcome, state)) => {
                     self.restart(state);
                     return Ok(outcome);
@@ -105,25 +108,20 @@ impl History {
         Ok(())
     }
 
-    /// Tries to explain the state found by the answered changes in `base`. The changes `lost` are
-    /// not in it, so no later operation on their blocks is present.
+    /// Tries to explain the state found by the changes in `base` and some of the `optional` ones.
     fn recover_from(
         &mut self,
         base: &OracleState,
-        lost: &[Footprint],
+        optional: &[PendingOp],
         seen: &OracleState,
     ) -> Result<(RecoveryOutcome, OracleState), SimViolation> {
-        let is_possible = |entry: &&PendingOp| {
-            !is_read_only(&entry.op) && !lost.iter().any(|lost| lost.overlaps(&footprint(&entry.op)))
-        };
-        let entries: Vec<PendingOp> = self.pending.iter().filter(is_possible).cloned().collect();
         let mut outcome = RecoveryOutcome::default();
         let mut state = base.clone();
-        for group in groups(&entries) {
+        for group in groups(optional) {
             let (chosen, order) = self.decide(base, &group, seen)?;
             self.apply(&mut state, &group, chosen, &order);
             for (index, entry) in group.entries.iter().enumerate() {
-                if !is_in_pieces(&entry.op) {
+                if !is_in_pieces(&entry.op) && !entry.is_answered {
                     *(if chosen & (1 << index) != 0 { &mut outcome.present } else { &mut outcome.absent }) += 1;
                 }
             }
@@ -149,7 +147,7 @@ impl History {
         let mut first_reason = None;
         for order in group.orders() {
             for chosen in candidates(count) {
-                if !self.tolerated.any() && !group.is_closed(chosen) {
+                if !group.is_closed(chosen, self.tolerated.any()) {
                     continue;
                 }
                 let mut state = base.clone();
