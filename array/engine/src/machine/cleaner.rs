@@ -70,6 +70,8 @@ pub(crate) struct Cleaner {
     /// search visits all segments, so the next one follows a checkpoint, a fall in live data by
     /// an eighth of a segment, or the first host that waits.
     pub(crate) nothing_at: Option<(u64, bool)>,
+    /// A search that found no victim is repeated, because time has passed.
+    pub(crate) is_retry_due: bool,
 }
 
 /// How useful recent cleaning of segments of one kind was.

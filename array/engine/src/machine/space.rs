@@ -127,7 +127,7 @@ impl Space {
     pub(crate) fn checkpoint_completed(&mut self, has_same_geometry: bool) {
         self.pool.checkpointed();
         self.replay_reserve.checkpointed();
-        self.retry_cleaning();
+        self.restart_cleaning();
         if has_same_geometry {
             self.pool.start_using_growth();
         }

@@ -24,8 +24,9 @@ fn engine_survives_random_crashes() {
 
 /// Seeds that have found bugs. 216815: after a crash the free space was no more than a checkpoint
 /// and a segment, and an UNMAP was refused. 501835: retried allocations kept a write waiting
-/// on a full file system.
-const FINDERS: &[u64] = &[216_815, 501_835];
+/// on a full file system. 1526232325: repeated searches of the cleaner did the same. 1526232825: a
+/// full write cache answers out of log order.
+const FINDERS: &[u64] = &[216_815, 501_835, 1_526_232_325, 1_526_232_825];
 
 #[test]
 fn seeds_of_fixed_bugs_pass() {

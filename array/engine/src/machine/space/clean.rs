@@ -50,7 +50,8 @@ impl Space {
             CleanerPhase::Idle => {
                 !self.cleaner.has_marked_pages
                     && self.is_short_of_space(view)
-                    && self.may_have_victim(self.backpressure.space, &view.state.geometry)
+                    && (self.cleaner.is_retry_due
+                        || self.may_have_victim(self.backpressure.space, &view.state.geometry))
                     && (self.may_move(view) || view.dirty.unplaced() == 0)
             }
         }
@@ -72,9 +73,15 @@ impl Space {
         self.cleaner.nothing_at.is_none_or(|(then, was_awaited)| live + change < then || (is_awaited && !was_awaited))
     }
 
-    /// Allows a new search for a victim: more space is free than before, or time has passed.
-    pub(crate) fn retry_cleaning(&mut self) {
+    /// Allows a new search for a victim, because more space is free than before.
+    pub(super) fn restart_cleaning(&mut self) {
         self.cleaner.nothing_at = None;
+    }
+
+    /// Repeats a search that found no victim, because time has passed. Such searches have no end,
+    /// so a request must not wait for them.
+    pub(crate) fn retry_cleaning(&mut self) {
+        self.cleaner.is_retry_due = self.cleaner.nothing_at.is_some();
     }
 
     /// True if there is space to relocate a victim. Relocating takes space before it frees any:
@@ -153,10 +160,13 @@ impl Space {
         if !self.is_short_of_space(cx.view()) {
             return Ok(());
         }
+        let is_retry = std::mem::take(&mut self.cleaner.is_retry_due);
         let Some(victim) = self.next_victim(cx.view()) else {
-            self.cleaner.nothing_at = Some((self.pool.live_sectors().0, self.backpressure.space));
+            let was_awaited = is_retry && self.cleaner.nothing_at.is_some_and(|(_, was_awaited)| was_awaited);
+            self.cleaner.nothing_at = Some((self.pool.live_sectors().0, was_awaited || self.backpressure.space));
             return Ok(());
         };
+        self.cleaner.nothing_at = None;
         self.cleaner.phase = CleanerPhase::Reading;
         self.cleaner.kept = self.kept_from_cleaner(cx.view());
         let Segment { kind, usage, sectors, .. } = self.pool.segments()[victim as usize];
