@@ -20,6 +20,9 @@ pub(crate) enum CleanerPhase {
 /// Cleanings without a gain after which the cleaner rests. Moving pages changes slots, whose pages
 /// move too, so that nearly full segments could be rewritten again and again.
 const MAX_FRUITLESS: u32 = 3;
+/// Cleanings without a gain after which the cleaner does not even take a segment that is half dead:
+/// each checkpoint stores a manifest, which may take as much as the segment had.
+const MAX_FRUITLESS_HALVES: u32 = 12;
 
 /// A segment that was read.
 pub(crate) struct Victim {
@@ -64,6 +67,10 @@ pub(crate) struct Cleaner {
     /// Segments in use, and segments that hosts had filled, when the first metadata segment since
     /// the last checkpoint was chosen.
     pub(crate) before: Option<(u64, u64)>,
+    /// The same when metadata was cleaned with a gain most recently, or for the first time. A
+    /// checkpoint may store more metadata than the one before and the one after it, so only a new
+    /// minimum is a gain: otherwise an idle array would take checkpoint after checkpoint.
+    least_used: (u64, u64),
     pub(crate) data: CleaningRecord,
     pub(crate) metadata: CleaningRecord,
     /// Live sectors when a search found no victim, and whether a host then waited for space. A
@@ -86,6 +93,11 @@ pub(crate) struct CleaningRecord {
 }
 
 impl CleaningRecord {
+    /// True if not even segments that are half dead yielded anything recently.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.fruitless >= MAX_FRUITLESS_HALVES
+    }
+
     pub(crate) fn add(&mut self, has_gained: bool, live: u64, stored: u64) {
         self.fruitless = if has_gained { 0 } else { self.fruitless + 1 };
         self.fruitless_at = (self.fruitless >= MAX_FRUITLESS).then_some((live, stored));
@@ -125,8 +137,12 @@ impl Cleaner {
     /// the segments that hosts have filled since the array was opened: space that hosts took is
     /// not held against the cleaner.
     pub(crate) fn frozen(&mut self, used: u64, live: u64, stored: u64) {
-        if let Some((used_before, stored_before)) = self.before.take() {
-            self.metadata.add(used < used_before + (stored - stored_before), live, stored);
+        if let Some(before) = self.before.take() {
+            if self.metadata.fruitless == 0 {
+                self.least_used = before;
+            }
+            let (least, stored_then) = self.least_used;
+            self.metadata.add(used < least + (stored - stored_then), live, stored);
         }
         self.has_marked_pages = false;
         self.nothing_at = None;

@@ -135,6 +135,9 @@ impl Space {
         let is_fruitless = |record: &CleaningRecord| record.fruitless_at.is_some_and(is_unchanged);
         let most = match kind {
             Kind::Data if is_fruitless(&self.cleaner.data) => return None,
+            Kind::Metadata if is_fruitless(&self.cleaner.metadata) && self.cleaner.metadata.is_hopeless() => {
+                return None;
+            }
             // Pages that move change pages of the slot table. Below half, both together are still
             // less than the segment that becomes free.
             Kind::Metadata if is_fruitless(&self.cleaner.metadata) => filled / 2,
