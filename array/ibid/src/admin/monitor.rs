@@ -154,8 +154,8 @@ mod tests {
         let text = rows(&[busy], false);
         assert_eq!(
             text,
-            "NAME   R/S  W/S  OTHER/S   READ/S  WRITTEN/S  R MEAN    R P99  W MEAN  W P99\n\
-             vm1   1200    0        0  4.69MiB          0  850 µs  12.4 ms       -      -\n"
+            "NAME   R/S  W/S  OTHER/S  READ/S  WRITTEN/S  R MEAN    R P99  W MEAN  W P99\n\
+             vm1   1200    0        0   4.69M          0  850 µs  12.4 ms       -      -\n"
         );
     }
 
