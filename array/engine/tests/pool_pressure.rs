@@ -1,6 +1,6 @@
 //! A full pool whose segments are small relative to the metadata that may change between two
-//! checkpoints, and to the manifest: every checkpoint and every replay finds space, space can always
-//! be released, and the core becomes idle.
+//! checkpoints, and to the manifest: every checkpoint and every replay finds space, space can
+//! always be released, and the core becomes idle.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
 mod common;
