@@ -24,16 +24,12 @@ pub(super) fn monitor(
         let past = parse_duration(past)?;
         let start = clock::unix_millis().saturating_sub(past);
         let figures = client.performance(of, names, Some((start, past / MAX_ROWS)))?;
-        return either(as_json, &figures, || rows(&figures, true));
+        return either(as_json, &figures, || rows(&figures));
     }
     let mut left = args.repeat;
     loop {
         let figures = client.performance(of, names, None)?;
-        if as_json {
-            json(&figures)?
-        } else {
-            print(&rows(&figures, true))?
-        }
+        either(as_json, &figures, || rows(&figures))?;
         left = left.saturating_sub(1);
         if left == 0 && args.repeat != 0 {
             return Ok(());
@@ -42,10 +38,10 @@ pub(super) fn monitor(
     }
 }
 
-fn rows(figures: &[Performance], with_time: bool) -> String {
+fn rows(figures: &[Performance]) -> String {
     let row = |figures: &Performance| {
         let mut row = vec![figures.name.clone()];
-        row.extend(with_time.then(|| time(figures.time)));
+        row.push(time(figures.time));
         row.extend([
             figures.reads_per_sec.to_string(),
             figures.writes_per_sec.to_string(),
@@ -59,8 +55,7 @@ fn rows(figures: &[Performance], with_time: bool) -> String {
         ]);
         row
     };
-    let mut head = vec!["NAME"];
-    head.extend(with_time.then_some("TIME"));
+    let mut head = vec!["NAME", "TIME"];
     head.extend(["R/S", "W/S", "OTHER/S", "READ/S", "WRITTEN/S", "R MEAN", "R P99", "W MEAN", "W P99"]);
     let right: Vec<usize> = (head.len() - 9..head.len()).collect();
     table(&head, &right, figures.iter().map(row).collect())
@@ -151,11 +146,11 @@ mod tests {
             usec_p99_per_read_op: 12_400,
             ..Performance::default()
         };
-        let text = rows(&[busy], false);
+        let text = rows(&[busy]);
         assert_eq!(
             text,
-            "NAME   R/S  W/S  OTHER/S  READ/S  WRITTEN/S  R MEAN    R P99  W MEAN  W P99\n\
-             vm1   1200    0        0   4.69M          0  850 µs  12.4 ms       -      -\n"
+            "NAME  TIME                   R/S  W/S  OTHER/S  READ/S  WRITTEN/S  R MEAN    R P99  W MEAN  W P99\n\
+             vm1   1970-01-01T00:00:00Z  1200    0        0   4.69M          0  850 µs  12.4 ms       -      -\n"
         );
     }
 
