@@ -107,7 +107,11 @@ export async function keyboard(browser, array) {
   await shown(page, 'key-1 created.');
   await keys('z');
   await shown(page, 'Undone.');
+  // A dialog that closes returns the focus, which would leave the filter again.
+  await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await keys('/');
+  // The page handles the key before the filter has the focus.
+  await page.locator('input:focus').waitFor();
   await page.keyboard.type('vm-');
   await shown(page, '2 volumes match');
   await page.locator('.row-scroll').focus();
