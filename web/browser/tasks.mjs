@@ -95,20 +95,37 @@ export async function keyboard(browser, array) {
   const keys = async (...all) => {
     for (const key of all) await page.keyboard.press(key);
   };
+  // A dialog takes the focus after it is shown, and keys before that are not for its field.
   await keys('Control+k');
+  await page.locator('[role=combobox]:focus').waitFor();
   await page.keyboard.type('volumes');
-  await page.getByRole('option', { name: /^Volumes/ }).waitFor();
+  await page.getByRole('option', { name: /^Volumes/, selected: true }).waitFor();
   await keys('Enter');
-  await page.getByRole('heading', { name: 'Volumes' }).waitFor();
+  await page.getByRole('heading', { name: 'Volumes', exact: true }).waitFor();
   await keys('n');
-  await page.getByRole('dialog', { name: 'New volume' }).waitFor();
+  await page.getByRole('dialog', { name: 'New volume' }).locator('input:focus').waitFor();
   await page.keyboard.type('key-1');
   await keys('Enter');
   await shown(page, 'key-1 created.');
   await keys('z');
   await shown(page, 'Undone.');
+  await keys('/');
+  await page.locator('.filter input:focus').waitFor();
+  await page.keyboard.type('vm-');
+  await shown(page, '2 volumes match');
+  await page.locator('.row-scroll').focus();
+  await keys('j', 'Space');
+  await shown(page, '1 selected');
+  await keys('Enter');
+  await page.getByRole('dialog', { name: 'vm-1' }).waitFor();
+  await keys('Escape');
+  await page.getByRole('dialog', { name: 'vm-1' }).waitFor({ state: 'hidden' });
+  await keys('g', 'h');
+  await page.getByRole('heading', { name: 'Hosts' }).waitFor();
+  await keys('?');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
   check(faults.length === 0, faults.join('\n'));
-  return 'palette, create, undo';
+  return 'palette, create, undo, filter, select, open, pages';
 }
 
 /** What one browser changes, the other shows. */
