@@ -78,18 +78,19 @@ impl History {
     }
 
     /// Returns the samples that end from `start_ms` to `end_ms`, as (ms since 1970, sample), oldest
-    /// first. They are at least `resolution_ms` apart. The finest tier that reaches back to
-    /// `start_ms` is used, or else the one that reaches back furthest.
+    /// first. They are at least `resolution_ms` apart.
+    ///
+    /// Of the tiers that reach back to `start_ms`, or to the beginning of the history, the coarsest
+    /// is used whose interval is at most `resolution_ms`, or else the finest.
     pub fn between(&self, start_ms: u64, end_ms: u64, resolution_ms: u64) -> Vec<(u64, Sample)> {
-        let is_coarse_enough = |tier: &&TierSamples| tier.tier.step_ms >= resolution_ms;
-        let reaches = |tier: &&TierSamples| {
-            let oldest = tier.samples.front().map_or(u64::MAX, |(time, _)| *time);
-            oldest <= start_ms.saturating_add(tier.tier.step_ms)
-        };
-        let candidates = || self.tiers.iter().filter(is_coarse_enough);
-        let reaching = candidates().find(reaches);
-        let furthest = || candidates().min_by_key(|tier| tier.samples.front().map_or(u64::MAX, |(time, _)| *time));
-        let Some(tier) = reaching.or_else(furthest).or(self.tiers.last()) else { return Vec::new() };
+        let front = |tier: &TierSamples| tier.samples.front().map(|(time, _)| *time);
+        let begin = self.tiers.iter().filter_map(|tier| Some(front(tier)?.saturating_sub(tier.tier.step_ms))).min();
+        let start = start_ms.max(begin.unwrap_or(0));
+        let reaches =
+            |tier: &&TierSamples| front(tier).is_some_and(|front| front <= start.saturating_add(2 * tier.tier.step_ms));
+        let reaching = || self.tiers.iter().filter(reaches);
+        let coarse = reaching().filter(|tier| tier.tier.step_ms <= resolution_ms).max_by_key(|tier| tier.tier.step_ms);
+        let Some(tier) = coarse.or_else(|| reaching().next()) else { return Vec::new() };
         let mut last = None;
         let is_wanted = |(time, _): &&(u64, Sample)| {
             let is_spaced = last.is_none_or(|last: u64| time.saturating_sub(last) >= resolution_ms);
@@ -130,6 +131,9 @@ mod tests {
         let coarse = history.between(0, u64::MAX, 30 * SECOND);
         let ops: Vec<f32> = coarse.iter().map(|(_, sample)| sample.read.ops).collect();
         assert_eq!(ops, [50.0, 50.0, 150.0, 150.0]);
+        let between = history.between(0, u64::MAX, MINUTE);
+        assert_eq!(between.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [30 * SECOND, 90 * SECOND]);
+        assert_eq!(history.between(0, u64::MAX, HOUR).len(), 1);
         assert_eq!((coarse[0].1.read.usec, coarse[0].1.read.bytes), (50.0, 50.0 * 4096.0));
     }
 
