@@ -115,11 +115,15 @@ fn salvage(disk: &Arc<FileDisk>, settings: &Settings) -> Result<(Arc<OverlayDisk
     tracing::error!("array opened for reading only; {}", summary(&report));
     let values = fsck::catalog_values(&*overlay);
     let names = catalog::volume_names(values.iter().map(|(key, value)| (&key[..], &value[..])));
-    for (volume, ranges) in &report.unreadable {
+    let lost =
+        || report.unreadable.iter().flat_map(|(volume, ranges)| ranges.runs.iter().map(move |run| (volume, run)));
+    for (volume, (first, blocks)) in lost().take(MAX_REPORTED_RANGES) {
         let name = names.get(volume).map_or("", String::as_str);
-        for (first, blocks) in &ranges.runs {
-            tracing::error!("lost: volume {name} ({:08X}), LBA {first}, {blocks} blocks of 512 bytes", volume.0);
-        }
+        tracing::error!("lost: volume {name} ({:08X}), LBA {first}, {blocks} blocks of 512 bytes", volume.0);
+    }
+    let more = lost().count().saturating_sub(MAX_REPORTED_RANGES);
+    if more > 0 {
+        tracing::error!("lost: {more} more ranges; `ibid fsck` lists them");
     }
     Ok((overlay, report))
 }
