@@ -6,8 +6,9 @@ use std::str::FromStr;
 /// Concurrent commands of one operation, such as one copy or the creation of one disk. Each
 /// primitive has one number, whatever the size of the disk and the number of operations at once.
 ///
-/// ESXi's numbers are not published. The defaults are measured: one operation alone gains little
-/// from more commands.
+/// ESXi's numbers are not published. The default of the offloads is half of the commands that a
+/// session of the array admits, so that one operation leaves room for others. READ and WRITE gain
+/// nothing from more than their default (`docs/lab.md` has the measurements).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
     /// EXTENDED COPY.
