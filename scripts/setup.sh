@@ -37,7 +37,6 @@ need_test() {
     need mke2fs e2fsprogs
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     need fio fio
-    need chromium chromium
 }
 # Node comes from PyPI, in its own environment below target/, if the machine has none that is recent enough.
 need_console() {
@@ -125,6 +124,13 @@ install_clients() {
         say "py-pure-client $clients_version could not be installed; the suite 'management' will be skipped"
 }
 
+# Ubuntu has the browser only as a snap. Without one, the suite that uses it is skipped.
+browser_is_ready() { have chromium || have chromium-browser || have google-chrome; }
+install_browser() {
+    (install_packages chromium) 2>/dev/null && browser_is_ready ||
+        say "chromium could not be installed; the suite 'console' will be skipped"
+}
+
 node_environment=$(realpath -m "${CARGO_TARGET_DIR:-target}")/node
 node_is_ready() {
     local found; found=$(PATH="$node_environment/bin:$PATH" node --version 2>/dev/null) || return 1
@@ -178,7 +184,11 @@ fi
 [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
 rust_is_ready || install_rust
 case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac
-case " $* " in *" test "*) clients_are_ready || install_clients ;; esac
+case " $* " in *" test "*)
+    clients_are_ready || install_clients
+    browser_is_ready || install_browser
+    ;;
+esac
 case " $* " in *" console "*)
     node_is_ready || install_node
     libraries_are_ready || install_libraries
