@@ -66,7 +66,7 @@ impl VirtualMachine {
             made.await?.0.close().await?;
             self.vmx.disks.push(name);
         }
-        self.write().await
+        self.write_new().await
     }
 
     /// Removes the files of an incomplete machine. Errors are ignored: the caller returns the first
@@ -82,19 +82,20 @@ impl VirtualMachine {
         Ok(Self { store, name: name.to_owned(), vmx, settings })
     }
 
-    /// Lists all machines of a datastore by name.
-    pub async fn list(datastore: &Datastore, settings: MoverSettings) -> Result<Vec<Self>> {
-        let mut machines = Vec::new();
+    /// Lists all machines of a datastore by name, and the directories whose `.vmx` is not valid.
+    pub async fn list(datastore: &Datastore, settings: MoverSettings) -> Result<(Vec<Self>, Vec<String>)> {
+        let (mut machines, mut invalid) = (Vec::new(), Vec::new());
         for entry in datastore.list("/").await?.into_iter().filter(|entry| entry.kind == FileKind::Directory) {
             match Self::open(datastore, &entry.name, settings).await {
                 Ok(machine) => machines.push(machine),
                 // Another kind of directory, or a machine that is being created or removed.
                 Err(VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => {}
+                Err(VirtualDiskError::Vmx(_)) => invalid.push(entry.name),
                 Err(error) => return Err(error),
             }
         }
         machines.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(machines)
+        Ok((machines, invalid))
     }
 
     /// Returns the name, which is also that of the directory.
@@ -155,14 +156,17 @@ impl VirtualMachine {
         self.datastore().keep(&self.name);
     }
 
-    async fn write(&self) -> Result<()> {
-        self.store.write_text(&self.vmx_path(), &self.vmx.to_string()).await
+    /// Writes the `.vmx` of a new machine. A process that is killed leaves a complete one or none.
+    async fn write_new(&self) -> Result<()> {
+        let incomplete = format!("{}~", self.vmx_path());
+        self.store.write_text(&incomplete, &self.vmx.to_string()).await?;
+        Ok(self.datastore().rename(&incomplete, &self.vmx_path()).await?)
     }
 
     /// Converts the machine to a template, which can be deployed but not powered on, or back.
     pub async fn set_template(&mut self, template: bool) -> Result<()> {
         self.vmx.template = template;
-        self.write().await
+        self.store.write_text(&self.vmx_path(), &self.vmx.to_string()).await
     }
 
     /// Returns whether the machine has snapshots, as counted in its `.vmsd`.
@@ -239,7 +243,7 @@ impl VirtualMachine {
             report.add(one);
             copy.vmx.disks.push(name);
         }
-        copy.write().await?;
+        copy.write_new().await?;
         Ok(report)
     }
 
@@ -387,7 +391,7 @@ impl VirtualMachine {
         for one in self.mirror_disks((disks, identities), copy, (format, false), progress).await? {
             report.add(one.detach().await?);
         }
-        copy.write().await?;
+        copy.write_new().await?;
         Ok(report)
     }
 
@@ -405,7 +409,7 @@ impl VirtualMachine {
     }
 
     async fn replace_vmx_now(&self, place: &Self) -> Result<()> {
-        place.write().await?;
+        place.write_new().await?;
         if let Err(error) = self.store.remove(&self.vmx_path()).await {
             // The machine stays here. If this fails too, both are complete at this instant.
             let _ = place.store.remove(&place.vmx_path()).await;

@@ -63,9 +63,17 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
 async fn list(volumes: &mut Volumes) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for datastore in volumes.all().await? {
-        let machines = VirtualMachine::list(&datastore, volumes.settings(&datastore)).await;
-        for machine in machines.map_err(failed(&datastore.info().label))? {
-            rows.push(table::Row::of(rows.len() + 1, &datastore.info().label, &machine));
+        let label = &datastore.info().label;
+        let listed = VirtualMachine::list(&datastore, volumes.settings(&datastore)).await;
+        let (machines, invalid) = listed.map_err(failed(label))?;
+        for machine in machines {
+            rows.push(table::Row::of(rows.len() + 1, label, &machine));
+        }
+        for name in invalid {
+            eprintln!(
+                "Skipping invalid VM '{name}' on {label}: its .vmx is incomplete; remove it with \
+                 `ibid-host vmfs rm -r /vmfs/volumes/{label}/{name}`"
+            );
         }
     }
     out!("{}", table::render(&rows));

@@ -22,12 +22,27 @@ async fn machine_files_are_in_its_directory() {
     machine(&ds, "web01").await;
     let files = ["web01-flat.vmdk", "web01.vmdk", "web01.vmx", "web01_1-flat.vmdk", "web01_1.vmdk"];
     assert_eq!(names(&ds, "web01").await, files);
-    let found = VirtualMachine::list(&ds, MoverSettings::default()).await.unwrap();
-    assert_eq!(found.len(), 1);
+    let (found, invalid) = VirtualMachine::list(&ds, MoverSettings::default()).await.unwrap();
+    assert_eq!((found.len(), invalid.len()), (1, 0));
     assert_eq!(found[0].vmx().disks, ["web01.vmdk", "web01_1.vmdk"]);
     assert!(found[0].descriptors().await.unwrap()[1].thin);
     found.into_iter().next().unwrap().remove().await.unwrap();
     assert!(names(&ds, "/").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn incomplete_machines_do_not_hide_the_others() {
+    let (_array, ds) = datastore().await;
+    machine(&ds, "web01").await;
+    for (name, text) in [("killed", ""), ("torn", "config.version")] {
+        ds.create_directory(name).await.unwrap();
+        ds.write_file(&format!("{name}/{name}.vmx"), text.as_bytes()).await.unwrap();
+    }
+    ds.create_directory("early").await.unwrap();
+    ds.write_file("early/early.vmx~", b"config.version").await.unwrap();
+    let (found, mut invalid) = VirtualMachine::list(&ds, MoverSettings::default()).await.unwrap();
+    invalid.sort();
+    assert_eq!((found.len(), found[0].name(), invalid), (1, "web01", vec!["killed".to_owned(), "torn".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +147,7 @@ async fn machine_migrates_powered_off_and_on() {
     assert!(names(&there, "/").await.is_empty());
     let machine = running.power_off().await.unwrap();
     assert!(machine.descriptors().await.unwrap()[0].thin);
-    assert_eq!(VirtualMachine::list(&here, MoverSettings::default()).await.unwrap().len(), 1);
+    assert_eq!(VirtualMachine::list(&here, MoverSettings::default()).await.unwrap().0.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
