@@ -74,6 +74,10 @@ pub enum ErrorCode {
     ConnectionNotFound,
     /// No administrator has this name.
     AdminNotFound,
+    /// No protection group has this name.
+    ProtectionGroupNotFound,
+    /// No snapshot of a protection group has this name.
+    GroupSnapshotNotFound,
     /// No host group has this name.
     HostGroupNotFound,
     /// The object is not a member of the group.
@@ -92,6 +96,14 @@ pub enum ErrorCode {
     SnapshotExists,
     /// A host has this name already.
     HostExists,
+    /// A protection group has this name already.
+    ProtectionGroupExists,
+    /// A snapshot of the protection group has this name already.
+    GroupSnapshotExists,
+    /// The protection group has no volumes.
+    GroupHasNoMembers,
+    /// The snapshot belongs to the snapshot of a protection group.
+    InGroupSnapshot,
     /// A host group has this name already.
     HostGroupExists,
     /// The object is in a group already.

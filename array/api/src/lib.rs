@@ -16,6 +16,7 @@ mod hardware;
 mod host;
 mod host_group;
 mod performance;
+mod protection;
 mod snapshot;
 mod volume;
 
@@ -32,6 +33,10 @@ pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port}
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
 pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
+pub use protection::{
+    GroupEradication, ProtectionGroup, ProtectionGroupPatch, ProtectionGroupSnapshot, ProtectionGroupSnapshotPatch,
+    ProtectionGroupSnapshotPost, ReplicationSchedule, Retention, SnapshotSchedule,
+};
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
 

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// blocked for long.
 const ERADICATION_BATCH: usize = 256;
 
+/// Maximum number of snapshots of one protection group that expire in one change.
+const EXPIRY_BATCH: usize = 64;
+
 /// Called after each change with the new version. Runs on the thread that made the change, so it
 /// must be brief and must not change the catalog.
 pub type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
@@ -29,6 +32,17 @@ pub struct Unlocked {
     pub locked: Vec<String>,
     /// Hosts with a secret that was stored in clear text or with another key than the first.
     pub resealed: Vec<String>,
+}
+
+/// The result of [`Catalog::run_protection`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProtectionRun {
+    /// Snapshots of protection groups that were taken.
+    pub taken: Vec<String>,
+    /// Snapshots of protection groups that have expired and were destroyed.
+    pub expired: Vec<String>,
+    /// Protection groups that could not be served.
+    pub failed: Vec<(String, CatalogError)>,
 }
 
 /// The catalog.
@@ -210,10 +224,30 @@ impl Catalog {
         loop {
             let batch = self.change(|draft| draft.eradicate_due(now, ERADICATION_BATCH))?;
             if batch.is_empty() {
+                gone.extend(self.change(|draft| draft.eradicate_due_groups(now))?);
                 return Ok(gone);
             }
             gone.extend(batch);
         }
+    }
+
+    /// Takes the snapshots of protection groups that are due, and destroys those that their
+    /// retention does not keep. Each group is a change of its own, so that the failure of one does
+    /// not concern the others.
+    pub fn run_protection(&self, now_ms: u64) -> ProtectionRun {
+        let mut run = ProtectionRun::default();
+        let groups: Vec<_> = self.state().protection_groups().cloned().collect();
+        for group in groups.iter().filter(|group| group.destroyed_ms.is_none()) {
+            match self.change(|draft| draft.snapshot_if_due(group.id, now_ms)) {
+                Ok(taken) => run.taken.extend(taken),
+                Err(error) => run.failed.push((group.name.clone(), error)),
+            }
+            match self.change(|draft| draft.apply_retention(group.id, now_ms, EXPIRY_BATCH)) {
+                Ok(expired) => run.expired.extend(expired),
+                Err(error) => run.failed.push((group.name.clone(), error)),
+            }
+        }
+        run
     }
 }
 

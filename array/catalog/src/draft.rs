@@ -3,12 +3,14 @@
 mod connection;
 mod host;
 mod host_group;
+mod protection;
 mod settings;
 mod snapshot;
 mod tag;
 mod volume;
 
 pub use host::HostEdit;
+pub use protection::ProtectionGroupEdit;
 pub use settings::{ArrayEdit, VolumeEdit};
 
 use crate::chap::sealed;

@@ -21,6 +21,10 @@ pub enum ObjectKind {
     HostGroup,
     /// A member of a group.
     Member,
+    /// A protection group.
+    ProtectionGroup,
+    /// A snapshot of a protection group.
+    GroupSnapshot,
 }
 
 impl fmt::Display for ObjectKind {
@@ -33,6 +37,8 @@ impl fmt::Display for ObjectKind {
             Self::Admin => "Admin",
             Self::HostGroup => "Host group",
             Self::Member => "Member",
+            Self::ProtectionGroup => "Protection group",
+            Self::GroupSnapshot => "Protection group snapshot",
         })
     }
 }
@@ -132,6 +138,18 @@ pub enum CatalogError {
         /// Name of the group.
         group: String,
     },
+    /// The protection group has no volume that can be snapshotted.
+    #[error("Protection group has no volumes.")]
+    NoMembers {
+        /// Name of the group.
+        name: String,
+    },
+    /// The snapshot belongs to the snapshot of a protection group.
+    #[error("The snapshot belongs to a protection group snapshot, which can only be changed as a whole.")]
+    InGroupSnapshot {
+        /// Name of the snapshot.
+        name: String,
+    },
     /// The connection belongs to the host's group.
     #[error("The connection belongs to host group {group}; disconnect the group, or remove the host from it.")]
     SharedConnection {
@@ -221,6 +239,8 @@ impl CatalogError {
             | Self::Connected { name, .. }
             | Self::HasMembers { name, .. }
             | Self::AlreadyMember { name, .. }
+            | Self::NoMembers { name }
+            | Self::InGroupSnapshot { name }
             | Self::SharedConnection { name, .. }
             | Self::NoSecretKey { name }
             | Self::BadChap { name, .. } => Some(name),

@@ -22,19 +22,21 @@ mod draft;
 mod error;
 mod lun;
 mod name;
+mod protection;
 mod record;
 mod secret;
 mod shared_map;
 mod state;
 
-pub use catalog::{Catalog, Unlocked, Uptime, Watcher};
-pub use draft::{ArrayEdit, Draft, HostEdit, VolumeEdit};
+pub use catalog::{Catalog, ProtectionRun, Unlocked, Uptime, Watcher};
+pub use draft::{ArrayEdit, Draft, HostEdit, ProtectionGroupEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
+pub use protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, GroupConnection, Host, HostGroup, HostGroupId,
-    HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
+    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, GroupConnection, GroupSnapshotId, Host,
+    HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
 };
 pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogState, volume_names};
@@ -68,6 +70,10 @@ pub const MAX_VOLUMES: usize = 20_000;
 pub const MAX_SNAPSHOTS: usize = 100_000;
 /// Maximum number of hosts.
 pub const MAX_HOSTS: usize = 2_000;
+/// Maximum number of protection groups.
+pub const MAX_PROTECTION_GROUPS: usize = 250;
+/// Maximum number of volumes of a protection group.
+pub const MAX_GROUP_VOLUMES: usize = 1_000;
 /// Maximum number of host groups.
 pub const MAX_HOST_GROUPS: usize = 500;
 /// Maximum number of initiators of one host.

@@ -246,6 +246,9 @@ pub struct Snapshot {
     /// Time that the array had served then, in milliseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub destroyed_served_ms: u64,
+    /// Protection group and its snapshot that this snapshot belongs to.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub group: Option<(ProtectionGroupId, GroupSnapshotId)>,
 }
 
 impl Snapshot {
@@ -397,6 +400,14 @@ pub struct Tag {
     /// Whether copies of the volume get the tag.
     pub copyable: bool,
 }
+
+/// Id of a protection group. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProtectionGroupId(pub u64);
+
+/// Id of a snapshot of a protection group. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GroupSnapshotId(pub u64);
 
 /// An administrator of the array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

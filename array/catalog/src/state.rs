@@ -1,12 +1,14 @@
 //! State of the catalog at one moment.
 
 mod host_groups;
+mod protection;
 
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
+use crate::protection::{GroupSnapshot, ProtectionGroup};
 use crate::record::{
-    Admin, Array, ArrayTime, Connection, Host, HostGroup, HostGroupId, HostId, Qos, Record, Snapshot, Volume,
-    VolumeOrSnapshot, decode,
+    Admin, Array, ArrayTime, Connection, GroupSnapshotId, Host, HostGroup, HostGroupId, HostId, ProtectionGroupId, Qos,
+    Record, Snapshot, Volume, VolumeOrSnapshot, decode,
 };
 use crate::shared_map::SharedMap;
 use crate::{CatalogError, ObjectKind};
@@ -37,6 +39,14 @@ pub struct CatalogState {
     host_groups: SharedMap<HostGroupId, Arc<HostGroup>>,
     host_group_names: SharedMap<String, HostGroupId>,
     group_connections: SharedMap<(HostGroupId, VolumeId), u16>,
+    protection_groups: SharedMap<ProtectionGroupId, Arc<ProtectionGroup>>,
+    protection_group_names: SharedMap<String, ProtectionGroupId>,
+    group_snapshots: SharedMap<(ProtectionGroupId, GroupSnapshotId), Arc<GroupSnapshot>>,
+    group_snapshot_names: SharedMap<(ProtectionGroupId, String), GroupSnapshotId>,
+    /// Snapshots that belong to protection groups, by volume.
+    members_of_volume: SharedMap<(VolumeId, VolumeId), ()>,
+    /// Snapshots of volumes by the group's snapshot and the volume.
+    group_members: SharedMap<(GroupSnapshotId, VolumeId), VolumeId>,
     /// Objects that were destroyed themselves: the wall clock at the destruction, and the time that
     /// the array had served.
     destroyed: SharedMap<(u64, VolumeId), u64>,
@@ -60,6 +70,12 @@ impl CatalogState {
             host_groups: SharedMap::default(),
             host_group_names: SharedMap::default(),
             group_connections: SharedMap::default(),
+            protection_groups: SharedMap::default(),
+            protection_group_names: SharedMap::default(),
+            group_snapshots: SharedMap::default(),
+            group_snapshot_names: SharedMap::default(),
+            members_of_volume: SharedMap::default(),
+            group_members: SharedMap::default(),
             destroyed: SharedMap::default(),
         }
     }
@@ -92,6 +108,7 @@ impl CatalogState {
             state.put_connection(connection);
         }
         state.load_host_groups(service)?;
+        state.load_protection(service)?;
         Ok(Some(state))
     }
 
@@ -120,10 +137,14 @@ impl CatalogState {
         self.snapshots.len()
     }
 
-    /// Returns the snapshots of a volume, including destroyed ones, sorted by suffix.
+    /// Returns the snapshots of a volume, including destroyed ones, sorted by suffix. Those of
+    /// protection groups follow the others.
     pub fn snapshots_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Snapshot>> {
         let all = (volume, String::new())..(VolumeId(volume.0.saturating_add(1)), String::new());
-        self.snapshot_names.range(all).filter_map(|(_, id)| self.snapshots.get(id))
+        let own = self.snapshot_names.range(all).map(|(_, id)| *id);
+        let members = (volume, VolumeId(0))..=(volume, VolumeId(u64::MAX));
+        let members = self.members_of_volume.range(members).map(|((_, id), ())| *id);
+        own.chain(members).filter_map(|id| self.snapshots.get(&id))
     }
 
     /// Returns all hosts in order of creation.
@@ -152,9 +173,13 @@ impl CatalogState {
         self.volumes.get(&id)
     }
 
-    /// Returns the snapshot with this name, `VOLUME.SUFFIX`, destroyed or not.
+    /// Returns the snapshot with this name, `VOLUME.SUFFIX` or `GROUP.SUFFIX.VOLUME`, destroyed or
+    /// not.
     pub fn snapshot(&self, name: &str) -> Result<&Arc<Snapshot>, CatalogError> {
         let found = name.split_once('.').and_then(|(volume, suffix)| {
+            if suffix.contains('.') {
+                return self.member_snapshot(name);
+            }
             let volume = self.volume_names.get(&folded(volume))?;
             self.snapshot_with(*volume, suffix)
         });
@@ -174,7 +199,7 @@ impl CatalogState {
     /// Returns the name of a snapshot, `VOLUME.SUFFIX`.
     pub fn snapshot_name(&self, snapshot: &Snapshot) -> String {
         let volume = self.volumes.get(&snapshot.volume).map_or("", |volume| &volume.name);
-        format!("{volume}.{}", snapshot.suffix)
+        self.member_name(snapshot, volume).unwrap_or_else(|| format!("{volume}.{}", snapshot.suffix))
     }
 
     /// Returns the time at which a snapshot was destroyed, itself or with its volume.
@@ -340,7 +365,13 @@ impl CatalogState {
 
     pub(crate) fn put_snapshot(&mut self, snapshot: Arc<Snapshot>) {
         self.forget_snapshot(snapshot.id);
-        self.snapshot_names.insert((snapshot.volume, folded(&snapshot.suffix)), snapshot.id);
+        match snapshot.group {
+            Some((_, group)) => {
+                self.group_members.insert((group, snapshot.volume), snapshot.id);
+                self.members_of_volume.insert((snapshot.volume, snapshot.id), ());
+            }
+            None => self.snapshot_names.insert((snapshot.volume, folded(&snapshot.suffix)), snapshot.id),
+        }
         if let Some(destroyed) = snapshot.destroyed_ms {
             self.destroyed.insert((destroyed, snapshot.id), snapshot.destroyed_served_ms);
         }
@@ -387,7 +418,13 @@ impl CatalogState {
 
     fn forget_snapshot(&mut self, id: VolumeId) {
         if let Some(old) = self.snapshots.get(&id) {
-            self.snapshot_names.remove(&(old.volume, folded(&old.suffix)));
+            match old.group {
+                Some((_, group)) => {
+                    self.group_members.remove(&(group, old.volume));
+                    self.members_of_volume.remove(&(old.volume, old.id));
+                }
+                None => self.snapshot_names.remove(&(old.volume, folded(&old.suffix))),
+            }
             old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of the catalog on the model engine.
 
 mod host_groups;
+mod protection;
 mod random;
 mod rules;
 mod snapshots;

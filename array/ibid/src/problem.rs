@@ -77,6 +77,28 @@ fn client_hint(error: &ClientError) -> Option<&'static str> {
     }
 }
 
+/// The next step after the array refused a request about a group or a tag.
+fn group_hint(code: ErrorCode) -> Option<&'static str> {
+    use ErrorCode as Code;
+    Some(match code {
+        Code::HostGroupNotFound | Code::HostGroupExists | Code::HostGroupConnected => {
+            "see GET /host-groups and GET /connections of the REST API"
+        }
+        Code::MemberNotFound | Code::AlreadyMember | Code::GroupHasMembers => {
+            "see GET /host-groups/hosts of the REST API; remove the member first"
+        }
+        Code::ProtectionGroupNotFound | Code::ProtectionGroupExists | Code::GroupHasNoMembers => {
+            "see GET /protection-groups and GET /protection-groups/volumes of the REST API"
+        }
+        Code::GroupSnapshotNotFound | Code::GroupSnapshotExists | Code::InGroupSnapshot => {
+            "see GET /protection-group-snapshots of the REST API"
+        }
+        Code::SharedConnection => "remove the connection from the host group, or the host from the group",
+        Code::TagNotFound => "see GET /volumes/tags of the REST API",
+        _ => return None,
+    })
+}
+
 /// The next step after the array refused a request.
 fn code_hint(code: ErrorCode) -> Option<&'static str> {
     use ErrorCode as Code;
@@ -133,15 +155,7 @@ fn code_hint(code: ErrorCode) -> Option<&'static str> {
         Code::Forbidden | Code::PathNotFound | Code::MethodNotAllowed | Code::BodyTooLarge | Code::BodyTimeout => {
             "use `ibid` and the array in the same version"
         }
-        Code::HostGroupNotFound | Code::HostGroupExists | Code::HostGroupConnected => {
-            "see GET /host-groups and GET /connections of the REST API"
-        }
-        Code::MemberNotFound | Code::AlreadyMember | Code::GroupHasMembers => {
-            "see GET /host-groups/hosts of the REST API; remove the member first"
-        }
-        Code::SharedConnection => "remove the connection from the host group, or the host from the group",
-        Code::TagNotFound => "see GET /volumes/tags of the REST API",
         Code::Internal => "read the array's log for the cause",
-        Code::Unspecified => return None,
+        _ => return group_hint(code),
     })
 }

@@ -28,6 +28,7 @@ mod login;
 mod measurements;
 mod metrics;
 mod performance;
+mod protection;
 mod query;
 mod router;
 mod scrub;

@@ -5,7 +5,7 @@ use crate::call::{Action, Call};
 use crate::error::RestError;
 use crate::{
     absent, admins, alerts, arrays, connections, console, contract, hardware, host_groups, hosts, login, metrics,
-    performance, scrub, snapshots, tags, volumes,
+    performance, protection, scrub, snapshots, tags, volumes,
 };
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -51,6 +51,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/offloads/performance", on_get(performance::of_offloads))
         .route("/ports/performance", on_get(performance::of_ports))
         .route("/ports", on_get(hardware::ports))
+        .merge(protection_routes())
         .route("/subscriptions", on_get(contract::subscriptions))
         .route("/support", on_get(contract::support))
         .route("/volumes", collection(volumes::list, volumes::create, volumes::remove).merge(on_patch(volumes::change)))
@@ -78,9 +79,30 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// The paths of protection groups.
+fn protection_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route(
+            "/protection-groups",
+            collection(protection::list, protection::create, protection::remove).merge(on_patch(protection::change)),
+        )
+        .route("/protection-groups/volumes", protected())
+        .route("/volumes/protection-groups", protected())
+        .route(
+            "/protection-group-snapshots",
+            collection(protection::list_snapshots, protection::create_snapshots, protection::remove_snapshots)
+                .merge(on_patch(protection::change_snapshots)),
+        )
+}
+
 /// The hosts of host groups. The same under two paths.
 fn members() -> MethodRouter<Arc<App>> {
     collection(host_groups::members, host_groups::add_members, host_groups::remove_members)
+}
+
+/// The volumes of protection groups. The same under two paths.
+fn protected() -> MethodRouter<Arc<App>> {
+    collection(protection::members, protection::add_members, protection::remove_members)
 }
 
 fn collection(list: Action, create: Action, remove: Action) -> MethodRouter<Arc<App>> {

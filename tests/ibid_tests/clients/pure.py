@@ -178,6 +178,34 @@ def host_groups(array) -> str:
     return "two hosts at one LUN, left and deleted; tags of a volume"
 
 
+def protection_groups(array) -> str:
+    ok(array.post_volumes(names=["a", "b"], volume=flasharray.VolumePost(provisioned=GIB)))
+    one(array.post_protection_groups(names=["pg"]))
+    ok(array.post_protection_groups_volumes(group_names=["pg"], member_names=["a", "b"]))
+    taken = one(
+        array.post_protection_group_snapshots(
+            source_names=["pg"], protection_group_snapshot=flasharray.ProtectionGroupSnapshotPost(suffix="x")
+        )
+    )
+    assert (taken.name, taken.source.name) == ("pg.x", "pg")
+    assert one(array.get_volume_snapshots(names=["pg.x.a"])).source.name == "a"
+    clone = flasharray.VolumePost(source=flasharray.Reference(name="pg.x.b"))
+    one(array.post_volumes(names=["clone"], volume=clone))
+    group = flasharray.ProtectionGroup(
+        snapshot_schedule=flasharray.SnapshotSchedule(enabled=True, frequency=300_000),
+        source_retention=flasharray.RetentionPolicy(all_for_sec=3600, per_day=4, days=2),
+    )
+    changed = one(array.patch_protection_groups(names=["pg"], protection_group=group))
+    assert changed.snapshot_schedule.enabled and changed.source_retention.per_day == 4
+    gone = flasharray.ProtectionGroup(destroyed=True)
+    one(array.patch_protection_groups(names=["pg"], protection_group=gone))
+    assert one(array.get_protection_group_snapshots(names=["pg.x"])).destroyed
+    ok(array.delete_protection_groups(names=["pg"]))
+    ok(array.patch_volumes(names=["a", "b", "clone"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["a", "b", "clone"]))
+    return "members, snapshot, clone of it, schedule, retention, destroyed, eradicated"
+
+
 def parts(array) -> str:
     shown = one(array.get_arrays())
     assert shown.version == "6.4.10" and not shown.encryption.data_at_rest.enabled
@@ -197,7 +225,7 @@ def parts(array) -> str:
     return "array, space, controller, hardware, drive, ports, admins, alerts"
 
 
-TESTS: list[Callable] = [volumes, pages, snapshots, hosts, host_groups, parts, enumerate_all]
+TESTS: list[Callable] = [volumes, pages, snapshots, hosts, host_groups, protection_groups, parts, enumerate_all]
 
 
 def main() -> int:

@@ -5,7 +5,7 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::{Snapshot, Volume, VolumeOrSnapshot};
+use crate::record::{GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_SNAPSHOTS, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
@@ -37,6 +37,7 @@ impl Draft {
     pub fn rename_snapshot(&mut self, name: &str, suffix: &str) -> Result<Arc<Snapshot>, CatalogError> {
         check_name(suffix)?;
         let mut snapshot = self.live_snapshot(name)?;
+        check_is_alone(&snapshot, name)?;
         let taken = self.state.snapshot_with(snapshot.volume, suffix);
         if taken.is_some_and(|other| other.id != snapshot.id) {
             let snapshot = Snapshot { suffix: suffix.to_owned(), ..snapshot };
@@ -52,6 +53,7 @@ impl Draft {
     /// Destroys a snapshot. It can be recovered until the eradication delay expires.
     pub fn destroy_snapshot(&mut self, name: &str, now_ms: u64) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = self.live_snapshot(name)?;
+        check_is_alone(&snapshot, name)?;
         if self.state.is_connected(snapshot.id) {
             return Err(CatalogError::Connected { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
@@ -67,6 +69,7 @@ impl Draft {
         if let Some(volume) = self.state.volume_by_id(snapshot.volume).filter(|volume| volume.destroyed_ms.is_some()) {
             return Err(CatalogError::Destroyed { kind: ObjectKind::Volume, name: volume.name.clone() });
         }
+        check_is_alone(&snapshot, name)?;
         if snapshot.destroyed_ms.take().is_none() {
             return Err(CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
@@ -77,6 +80,7 @@ impl Draft {
     /// Permanently deletes a destroyed snapshot.
     pub fn eradicate_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let snapshot = self.state.snapshot(name)?.clone();
+        check_is_alone(&snapshot, name)?;
         if self.state.snapshot_destroyed_ms(&snapshot).is_none() {
             return Err(CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
@@ -136,6 +140,39 @@ impl Draft {
         self.delete(snapshot.id);
         self.remove(snapshot);
         self.state.remove_snapshot(snapshot.id);
+        self.forget_empty_group_snapshot(snapshot);
+    }
+
+    /// Takes the snapshot of one volume of a protection group.
+    pub(super) fn take_member_snapshot(
+        &mut self,
+        volume: &Volume,
+        suffix: String,
+        group: (ProtectionGroupId, GroupSnapshotId),
+        now_ms: u64,
+    ) -> Result<(), CatalogError> {
+        self.check_snapshot_count()?;
+        let (id, serial) = self.next_volume_id()?;
+        self.changes.push(Change::CopyVolume { source: volume.id, destination: id });
+        let snapshot = Snapshot {
+            id,
+            volume: volume.id,
+            suffix,
+            bytes: volume.bytes,
+            serial,
+            created_ms: now_ms,
+            destroyed_ms: None,
+            destroyed_served_ms: 0,
+            group: Some(group),
+        };
+        self.store_snapshot(snapshot).map(|_| ())
+    }
+
+    fn check_snapshot_count(&self) -> Result<(), CatalogError> {
+        match self.state.snapshot_count() {
+            MAX_SNAPSHOTS.. => Err(CatalogError::LimitReached { what: "Snapshot", limit: MAX_SNAPSHOTS }),
+            _ => Ok(()),
+        }
     }
 
     fn take_snapshot(
@@ -149,9 +186,7 @@ impl Draft {
             let name = format!("{}.{suffix}", volume.name);
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, name });
         }
-        if self.state.snapshot_count() >= MAX_SNAPSHOTS {
-            return Err(CatalogError::LimitReached { what: "Snapshot", limit: MAX_SNAPSHOTS });
-        }
+        self.check_snapshot_count()?;
         let (id, serial) = self.next_volume_id()?;
         let (bytes, created_ms) = (volume.bytes, now_ms);
         let destroyed_served_ms = if destroyed_ms.is_some() { self.store_served_time()? } else { 0 };
@@ -166,6 +201,7 @@ impl Draft {
             created_ms,
             destroyed_ms,
             destroyed_served_ms,
+            group: None,
         })
     }
 
@@ -194,10 +230,18 @@ impl Draft {
         }
     }
 
-    fn store_snapshot(&mut self, snapshot: Snapshot) -> Result<Arc<Snapshot>, CatalogError> {
+    pub(super) fn store_snapshot(&mut self, snapshot: Snapshot) -> Result<Arc<Snapshot>, CatalogError> {
         self.put(&snapshot)?;
         let snapshot = Arc::new(snapshot);
         self.state.put_snapshot(snapshot.clone());
         Ok(snapshot)
+    }
+}
+
+/// Refuses changes of a snapshot that belongs to the snapshot of a protection group.
+fn check_is_alone(snapshot: &Snapshot, name: &str) -> Result<(), CatalogError> {
+    match snapshot.group {
+        None => Ok(()),
+        Some(_) => Err(CatalogError::InGroupSnapshot { name: name.to_owned() }),
     }
 }

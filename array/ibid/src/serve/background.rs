@@ -1,4 +1,5 @@
-//! Background tasks of a running array: eradication, space accounting, scrubs and alerts.
+//! Background tasks of a running array: eradication, scheduled snapshots, space accounting, scrubs
+//! and alerts.
 
 use catalog::{ArrayTime, Catalog};
 use platform::clock;
@@ -21,13 +22,16 @@ const LONGEST_COUNT_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time between two evaluations of the alerts.
 const ALERT_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Time between two looks at the schedules of protection groups.
+const PROTECTION_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two looks at the schedule of scrubs. The first one is this long after the start.
 const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Starts the background tasks. An aborted task finishes its current step.
-pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 5] {
+pub(super) fn start(catalog: Arc<Catalog>, app: Arc<App>) -> [JoinHandle<()>; 6] {
     [
-        tokio::spawn(eradicate(catalog)),
+        tokio::spawn(eradicate(catalog.clone())),
+        tokio::spawn(protect(catalog)),
         tokio::spawn(count_space(app.clone())),
         tokio::spawn(schedule_scrubs(app.clone())),
         tokio::spawn(read_performance(app.clone())),
@@ -66,6 +70,26 @@ async fn eradicate(catalog: Arc<Catalog>) {
         let _ =
             tokio::time::timeout(wait.unwrap_or(ERADICATION_INTERVAL).min(ERADICATION_INTERVAL), changed.notified())
                 .await;
+    }
+}
+
+/// Takes the scheduled snapshots of protection groups, and destroys those that have expired.
+async fn protect(catalog: Arc<Catalog>) {
+    let mut ticks = tokio::time::interval(PROTECTION_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let protecting = catalog.clone();
+        let Ok(run) = spawn_blocking(move || protecting.run_protection(clock::unix_millis())).await else { continue };
+        if !run.taken.is_empty() {
+            tracing::info!("scheduled snapshots taken: {}", shortened(&run.taken));
+        }
+        if !run.expired.is_empty() {
+            tracing::info!("expired snapshots destroyed: {}", shortened(&run.expired));
+        }
+        for (group, error) in &run.failed {
+            tracing::warn!(group, "protection group not served: {error}");
+        }
     }
 }
 

@@ -1,0 +1,150 @@
+//! Protection groups and their snapshots.
+
+use crate::{Reference, Space};
+use serde::{Deserialize, Serialize};
+
+/// A protection group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProtectionGroup {
+    /// Unique id.
+    pub id: String,
+    /// Name.
+    pub name: String,
+    /// True if it is destroyed and waits for eradication.
+    pub destroyed: bool,
+    /// Whether administrators may eradicate early.
+    pub eradication_config: GroupEradication,
+    /// Always 0: members are volumes.
+    pub host_count: u64,
+    /// Always 0: members are volumes.
+    pub host_group_count: u64,
+    /// Always true: groups of other arrays are not listed.
+    pub is_local: bool,
+    /// Pod; always null.
+    pub pod: Reference,
+    /// Replication; it never runs.
+    pub replication_schedule: ReplicationSchedule,
+    /// `unlocked`.
+    pub retention_lock: String,
+    /// When snapshots are taken.
+    pub snapshot_schedule: SnapshotSchedule,
+    /// The array.
+    pub source: Reference,
+    /// How long snapshots are kept.
+    pub source_retention: Retention,
+    /// Space usage of its volumes.
+    pub space: Space,
+    /// Always 0: there is no replication.
+    pub target_count: u64,
+    /// Retention on other arrays; always 0.
+    pub target_retention: Retention,
+    /// Milliseconds until eradication, if it is destroyed.
+    pub time_remaining: Option<u64>,
+    /// Number of volumes.
+    pub volume_count: u64,
+}
+
+/// Whether administrators may eradicate a group before its delay is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupEradication {
+    /// `enabled`.
+    pub manual_eradication: String,
+}
+
+/// A schedule of replication, which the array does not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicationSchedule {
+    /// Always null.
+    pub at: Option<u64>,
+    /// Always null.
+    pub blackout: Option<u64>,
+    /// Always false.
+    pub enabled: bool,
+    /// Always 0.
+    pub frequency: u64,
+}
+
+/// When snapshots are taken. In a request, missing fields stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SnapshotSchedule {
+    /// Time of day (UTC) in milliseconds, if the frequency is whole days.
+    pub at: Option<u64>,
+    /// Whether it runs.
+    pub enabled: Option<bool>,
+    /// Milliseconds between two snapshots: 5 minutes to 400 days.
+    pub frequency: Option<u64>,
+}
+
+/// How long snapshots are kept. In a request, missing fields stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retention {
+    /// Seconds for which all snapshots are kept.
+    pub all_for_sec: Option<u64>,
+    /// Days for which `per_day` snapshots of each day are kept afterwards.
+    pub days: Option<u64>,
+    /// Snapshots that are kept of each day.
+    pub per_day: Option<u64>,
+}
+
+/// A change of a protection group. Missing fields stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProtectionGroupPatch {
+    /// True destroys the group with its snapshots, false recovers them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destroyed: Option<bool>,
+    /// New name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When snapshots are taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot_schedule: Option<SnapshotSchedule>,
+    /// How long they are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_retention: Option<Retention>,
+}
+
+/// A snapshot of a protection group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProtectionGroupSnapshot {
+    /// Unique id.
+    pub id: String,
+    /// Name, `GROUP.SUFFIX`. The snapshots of the volumes are `GROUP.SUFFIX.VOLUME`.
+    pub name: String,
+    /// Time of creation, in milliseconds since 1970.
+    pub created: u64,
+    /// True if it is destroyed and waits for eradication.
+    pub destroyed: bool,
+    /// Whether administrators may eradicate early.
+    pub eradication_config: GroupEradication,
+    /// Pod; always null.
+    pub pod: Reference,
+    /// The protection group.
+    pub source: Reference,
+    /// Space usage; only the size is measured.
+    pub space: Space,
+    /// Last part of the name.
+    pub suffix: String,
+    /// Milliseconds until eradication, if it is destroyed.
+    pub time_remaining: Option<u64>,
+}
+
+/// Request to take snapshots of protection groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProtectionGroupSnapshotPost {
+    /// Last part of their names; the default is the next number of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suffix: Option<String>,
+}
+
+/// A change of a protection group's snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProtectionGroupSnapshotPatch {
+    /// True destroys the snapshot with those of its volumes, false recovers them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destroyed: Option<bool>,
+}
