@@ -1,8 +1,10 @@
 /** What the checks of the console share: the browser, the array, and the pages of another origin. */
 
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 
 export const PATIENCE = 20_000;
@@ -10,9 +12,19 @@ export const PATIENCE = 20_000;
 /** The array that the caller has started: its address, its directory, and a folder for pictures. */
 export function arrayOf(environment) {
   const directory = environment.IBID_DATA;
-  const { url } = JSON.parse(readFileSync(join(directory, 'endpoints.json'), 'utf8'));
+  const { url, iqn, iscsi } = JSON.parse(readFileSync(join(directory, 'endpoints.json'), 'utf8'));
   const token = readFileSync(join(directory, 'admin-token'), 'utf8').trim();
-  return { url, token, directory, out: environment.IBID_OUT, pid: Number(environment.IBID_PID) };
+  const portals = iscsi.map((portal) => `iscsi://${portal}/${iqn}`);
+  const host = (...options) => promisify(execFile)(environment.IBID_HOST, options);
+  return {
+    url,
+    token,
+    directory,
+    portals,
+    host,
+    out: environment.IBID_OUT,
+    pid: Number(environment.IBID_PID),
+  };
 }
 
 export function launch(environment) {

@@ -1,10 +1,11 @@
 /**
  * Checks of the console in a real browser, against a running array. Prints one JSON object a line for each check.
  *
- *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR CHROMIUM=PATH node browser/run.mjs [CHECK...]
+ *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
  */
 
 import { appearance } from './appearance.mjs';
+import { charts } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
 import { firstRun, keyboard, manyVolumes, twoBrowsers, volumes } from './tasks.mjs';
@@ -15,6 +16,7 @@ const CHECKS = {
   'volumes by mouse': volumes,
   'volumes by keyboard': keyboard,
   'two browsers': twoBrowsers,
+  'charts and offloads': charts,
   'pages of another origin': foreignOrigin,
   'hostile names': hostileNames,
   'layout and accessibility': appearance,

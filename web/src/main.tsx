@@ -3,6 +3,7 @@ import './style/tokens.css';
 import './style/base.css';
 import './style/shell.css';
 import './style/pages.css';
+import './style/charts.css';
 import { createTheme, MantineProvider } from '@mantine/core';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';

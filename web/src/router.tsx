@@ -1,10 +1,12 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import { asRange, type Range } from './api/history';
 import { Overview } from './pages/Overview';
 import { ErrorNote } from './parts/common';
 import { Shell } from './parts/Shell';
 import { text } from './text';
 
-export type VolumeSearch = { f?: string; sort?: string; destroyed?: boolean };
+export type RangeSearch = { range?: Range };
+export type VolumeSearch = RangeSearch & { f?: string; sort?: string; destroyed?: boolean; tab?: string };
 
 const asText = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
 
@@ -24,7 +26,14 @@ const rootRoute = createRootRoute({
   notFoundComponent: () => <p className="center">{text.errors.notFound}</p>,
 });
 
-const overview = createRoute({ getParentRoute: () => rootRoute, path: '/', component: Overview });
+const withRange = (search: Record<string, unknown>): RangeSearch => ({ range: asRange(search.range) });
+
+const overview = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/',
+  validateSearch: withRange,
+  component: Overview,
+});
 
 const volumes = createRoute({
   getParentRoute: () => rootRoute,
@@ -33,6 +42,8 @@ const volumes = createRoute({
     f: asText(search.f),
     sort: asText(search.sort),
     destroyed: search.destroyed === true || undefined,
+    tab: asText(search.tab),
+    ...withRange(search),
   }),
   component: lazyRouteComponent(() => import('./pages/Volumes'), 'Volumes'),
 });

@@ -37,6 +37,7 @@ def run(lab: Lab) -> Iterator[Result]:
             "IBID_DATA": str(array.data),
             "IBID_PID": str(array.process.pid),
             "IBID_OUT": str(lab.scratch("console").resolve()),
+            "IBID_HOST": str(lab.bin / "ibid-host"),
             "CHROMIUM": browser,
         }
         command = [node, "browser/run.mjs"]

@@ -24,6 +24,18 @@ for (const event of ['pointerdown', 'keydown'] as const) {
   });
 }
 
+/** How far the clock of the array is ahead of that of the browser. */
+let clockAhead = 0;
+
+/** The time by the clock of the array, to a second. */
+export const serverNow = () => Date.now() + clockAhead;
+
+function noteClock(date: string | null) {
+  const ahead = Date.parse(date ?? '') - Date.now();
+  // The header has no fractions of a second, so small differences mean nothing.
+  if (!Number.isNaN(ahead)) clockAhead = Math.abs(ahead) > 2000 ? ahead : 0;
+}
+
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 export function address(path: string, params: Params = {}): string {
@@ -53,6 +65,7 @@ export async function call<T>(
     if (signal?.aborted) throw error;
     throw new ApiError(0, 'no_answer', null, error instanceof Error ? error.message : String(error));
   });
+  noteClock(response.headers.get('date'));
   const text = await response.text();
   if (response.ok) return (text === '' ? {} : JSON.parse(text)) as T;
   throw failure(response.status, text);

@@ -7,9 +7,11 @@ import type {
   Alert,
   ArrayInfo,
   Connection,
+  ConnectionPerformance,
   Controller,
   Host,
   Items,
+  Offload,
   Port,
   Scrub,
   Snapshot,
@@ -125,6 +127,25 @@ export const useControllers = () =>
 
 export const useScrub = () =>
   useQuery({ ...list<Scrub>('/arrays/scrub', {}, DETAIL_MS), select: (data) => data.items[0] });
+
+/** The hosts and volumes that were active in the last two seconds. */
+export const useActive = () =>
+  useQuery({
+    ...list<ConnectionPerformance>('/connections/performance', {}, DETAIL_MS),
+    select: (data) => data.items,
+  });
+
+/** Offloads since the start of the array, of a volume, of a host, or of all. */
+export const useOffloads = (of: { volume?: string; host?: string } = {}) =>
+  useQuery({
+    ...list<Offload>('/offloads/performance', {}, LIST_MS),
+    select: (data) =>
+      data.items.filter(
+        (item) =>
+          (of.volume === undefined || item.volume.name === of.volume) &&
+          (of.host === undefined || item.host.name === of.host),
+      ),
+  });
 
 /** Marks everything as out of date, after a change. */
 export function refresh() {

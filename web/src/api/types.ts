@@ -2,7 +2,12 @@
 
 export type Reference = { id: string | null; name: string | null };
 
-export type Items<T> = { items: T[]; more_items_remaining: boolean; total_item_count: number | null };
+export type Items<T> = {
+  items: T[];
+  continuation_token: string | null;
+  more_items_remaining: boolean;
+  total_item_count: number | null;
+};
 
 export type Space = {
   as_of: number | null;
@@ -22,6 +27,7 @@ export type ArrayInfo = {
   capacity: number;
   eradication_config: { eradication_delay: number };
   os: string;
+  program_version: string;
   space: Space;
   status: string;
   scrub_config: { interval: number | null; bytes_per_second: number };
@@ -93,3 +99,56 @@ export type Scrub = {
 
 export type Port = { name: string; iqn: string | null; portal: string | null };
 export type Controller = { name: string; mode: string; model: string; status: string; version: string };
+
+/** Rates per second and latencies in microseconds, over the interval that ends at `time`. */
+export type Performance = {
+  name: string;
+  time: number;
+  reads_per_sec: number;
+  writes_per_sec: number;
+  others_per_sec: number;
+  read_bytes_per_sec: number;
+  write_bytes_per_sec: number;
+  usec_per_read_op: number;
+  usec_per_write_op: number;
+  usec_p99_per_read_op: number;
+  usec_p99_per_write_op: number;
+  qos_rate_limit_usec_per_read_op: number;
+  qos_rate_limit_usec_per_write_op: number;
+  queue_depth: number;
+};
+
+export type ConnectionPerformance = Performance & { host: Reference; volume: Reference };
+
+/** Commands of one kind since the start of the array. */
+export type Offload = {
+  volume: Reference;
+  host: Reference;
+  initiator: string;
+  primitive: 'compare_and_write' | 'extended_copy' | 'write_same' | 'unmap';
+  commands: number;
+  errors: number;
+  bytes: number;
+  usec_per_op: number;
+};
+
+export type Session = {
+  initiator: string;
+  host: Reference;
+  isid: string;
+  initiator_portal: string;
+  target_portal: string;
+  since: number;
+  authenticated: boolean;
+  parameters: Record<string, string>;
+  ended: number | null;
+  reason: string | null;
+};
+
+export type RefusedLogin = {
+  initiator: string;
+  initiator_portal: string;
+  count: number;
+  time: number;
+  reason: string;
+};

@@ -28,7 +28,7 @@ export function ArrayPage() {
         <Card className="c6" title={text.array.identity}>
           <dl className="pairs">
             <Pair label={text.array.version}>
-              {data.os} {data.version}
+              {data.os} {data.program_version}
             </Pair>
             <Pair label={text.array.id}>
               <span className="mono">{data.id}</span>

@@ -1,21 +1,35 @@
 /** The first page: is all data served, how full is the array, what needs a look. */
 
-import { Link } from '@tanstack/react-router';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import * as actions from '../actions';
-import { useArray, useDestroyedVolumes, useHosts, useLargestVolumes, useOpenAlerts } from '../api/queries';
+import { DEFAULT_RANGE } from '../api/history';
+import {
+  useActive,
+  useArray,
+  useDestroyedVolumes,
+  useHosts,
+  useLargestVolumes,
+  useOpenAlerts,
+} from '../api/queries';
 import type { Alert, ArrayInfo } from '../api/types';
+import { bandwidth, latency, rate } from '../format/rates';
 import { duration, since } from '../format/time';
 import { percent, ratio, size, sizeParts } from '../format/units';
 import { Bar, Card, ErrorNote, Head, Loading, Name, Size } from '../parts/common';
 import { perform } from '../parts/dialogs';
 import { Icon } from '../parts/Icon';
+import { ByReference } from '../parts/Offloads';
+import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
 import { text } from '../text';
 import { Remedy } from './Alerts';
+import { busiest } from './busiest';
 import { sentence } from './sentence';
 
 const MOST_ALERTS = 5;
 
 export function Overview() {
+  const search = useSearch({ from: '/' });
+  const navigate = useNavigate({ from: '/' });
   const array = useArray();
   const alerts = useOpenAlerts();
   const volumes = useLargestVolumes();
@@ -23,6 +37,7 @@ export function Overview() {
   if (!array.data) return array.error ? <ErrorNote error={array.error} /> : <Loading />;
   const counts = text.overview.counts(volumes.data?.total_item_count ?? 0, hosts.data?.length ?? 0);
   const isNew = volumes.data?.total_item_count === 0;
+  const range = search.range ?? DEFAULT_RANGE;
   return (
     <>
       <Head
@@ -30,17 +45,31 @@ export function Overview() {
         title={sentence(array.data.status, alerts.data ?? [])}
         sub={volumes.data && hosts.data && counts}
       >
-        {isNew && (
+        {isNew ? (
           <Link className="btn primary" to="/first-run">
             {text.overview.first}
           </Link>
+        ) : (
+          <RangeChoice
+            range={range}
+            choose={(range) => navigate({ to: '.', search: { range }, replace: true })}
+          />
         )}
       </Head>
       <Attention alerts={alerts.data ?? []} />
       <div className="grid">
-        <Capacity array={array.data} />
+        <div className="c7 stack">
+          <Capacity array={array.data} />
+          <Recoverable />
+        </div>
+        <Card className="c5" title={text.offloads.title} note={text.offloads.note}>
+          <ByReference of={{}} />
+        </Card>
+        <div>
+          <PerformanceCharts subject={{ kind: 'arrays' }} range={range} />
+        </div>
+        <Busiest />
         <Largest />
-        <Recoverable />
       </div>
     </>
   );
@@ -101,7 +130,6 @@ function Capacity({ array }: { array: ArrayInfo }) {
   const age = space.as_of ? Date.now() - space.as_of : 0;
   return (
     <Card
-      className="c7"
       title={text.overview.capacity}
       note={text.overview.capacityNote}
       end={age > 120_000 && <span className="soft">{text.common.counted(duration(age))}</span>}
@@ -151,6 +179,56 @@ function Capacity({ array }: { array: ArrayInfo }) {
       <p className="rule">
         {text.overview.inUse(size(used), size(array.capacity), percent(used, array.capacity))}
       </p>
+    </Card>
+  );
+}
+
+function Busiest() {
+  const active = useActive();
+  const volumes = busiest(active.data ?? []);
+  return (
+    <Card className="c7" title={text.overview.busiest} note={text.overview.busiestNote}>
+      {volumes.length === 0 && <p className="soft">{text.overview.idle}</p>}
+      {volumes.length > 0 && (
+        <div className="scroll-x">
+          <table className="table">
+            <thead>
+              <tr>
+                <th>{text.volumes.columns.name}</th>
+                <th className="right">{text.overview.iops}</th>
+                <th className="right">{text.overview.bandwidth}</th>
+                <th className="right">{text.overview.latency}</th>
+                <th>{text.overview.limitedBy}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {volumes.map((volume) => (
+                <tr key={volume.name}>
+                  <td>
+                    <Link
+                      to="/volumes/$name"
+                      params={{ name: volume.name.split('.')[0] ?? '' }}
+                      search={{ tab: 'performance' }}
+                    >
+                      <Name>{volume.name}</Name>
+                    </Link>
+                  </td>
+                  <td className="right">{rate(volume.iops)}</td>
+                  <td className="right">{bandwidth(volume.bytes)}</td>
+                  <td className="right">{latency(volume.usec)}</td>
+                  <td>
+                    {volume.isLimited ? (
+                      <span className="chip warning">{text.overview.ownLimit}</span>
+                    ) : (
+                      <span className="soft">{text.overview.nothing}</span>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
     </Card>
   );
 }

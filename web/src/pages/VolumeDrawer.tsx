@@ -2,15 +2,18 @@
 
 import { Drawer, Menu, Tabs } from '@mantine/core';
 import { useMediaQuery } from '@mantine/hooks';
-import { useNavigate, useParams } from '@tanstack/react-router';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import * as actions from '../actions';
+import { DEFAULT_RANGE } from '../api/history';
 import { useArray, useConnections, useSnapshots, useVolume } from '../api/queries';
 import type { Volume } from '../api/types';
 import { absolute, duration, since } from '../format/time';
 import { chosenSize, exactSize, ratio, size } from '../format/units';
 import { ErrorNote, Loading, Name, Size } from '../parts/common';
 import { open, perform } from '../parts/dialogs';
+import { ByReference } from '../parts/Offloads';
+import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
 import { text } from '../text';
 
 export function VolumeDrawer() {
@@ -50,20 +53,28 @@ export function VolumeDrawer() {
 }
 
 function Details({ volume }: { volume: Volume }) {
+  const { tab } = useSearch({ from: '/volumes' });
+  const navigate = useNavigate();
+  const choose = (tab: string | null) =>
+    navigate({ to: '.', search: (old) => ({ ...old, tab: tab ?? undefined }), replace: true });
   return (
     <>
       <p className="soft">
         {chosenSize(volume.provisioned)} · {text.volumes.row(volume.connection_count)}
       </p>
       <Actions volume={volume} />
-      <Tabs defaultValue="summary" keepMounted={false} color="var(--mark)">
+      <Tabs value={tab ?? 'summary'} onChange={choose} keepMounted={false} color="var(--mark)">
         <Tabs.List>
           <Tabs.Tab value="summary">{text.volume.tabs.summary}</Tabs.Tab>
+          <Tabs.Tab value="performance">{text.volume.tabs.performance}</Tabs.Tab>
           <Tabs.Tab value="snapshots">{text.volume.tabs.snapshots}</Tabs.Tab>
           <Tabs.Tab value="connections">{text.volume.tabs.connections}</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="summary">
           <Summary volume={volume} />
+        </Tabs.Panel>
+        <Tabs.Panel value="performance">
+          <Performance volume={volume} />
         </Tabs.Panel>
         <Tabs.Panel value="snapshots">
           <Snapshots volume={volume} />
@@ -200,6 +211,28 @@ function Summary({ volume }: { volume: Volume }) {
             <Pair label={text.volume.threshold}>{`${volume.threshold_percent}\u00a0%`}</Pair>
           )}
         </dl>
+      </section>
+    </div>
+  );
+}
+
+function Performance({ volume }: { volume: Volume }) {
+  const { range } = useSearch({ from: '/volumes' });
+  const navigate = useNavigate();
+  return (
+    <div className="drawer-body">
+      <div>
+        <RangeChoice
+          range={range ?? DEFAULT_RANGE}
+          choose={(range) => navigate({ to: '.', search: (old) => ({ ...old, range }), replace: true })}
+        />
+      </div>
+      <div>
+        <PerformanceCharts subject={{ kind: 'volumes', name: volume.name }} range={range ?? DEFAULT_RANGE} />
+      </div>
+      <section>
+        <h3>{text.offloads.title}</h3>
+        <ByReference of={{ volume: volume.name }} />
       </section>
     </div>
   );

@@ -49,7 +49,7 @@ export function Shell() {
       <Header openPalette={() => setPaletteOpen(true)} />
       <Silence />
       <div className="shell">
-        <Side version={array.data?.version} />
+        <Side version={array.data?.program_version} />
         <main id="main" tabIndex={-1}>
           <Outlet />
         </main>
