@@ -402,8 +402,11 @@ impl Datastore {
         unlinked
     }
 
-    /// Removes a file, or a directory with all that is below it. The files of a directory are
-    /// removed together or not at all.
+    /// Removes a file, or a directory with all that is below it. If a file of a directory is in
+    /// use, none of its files is removed.
+    ///
+    /// The configuration of a virtual machine goes first: a process that is killed then leaves
+    /// files of no machine, but no machine without its disks.
     pub async fn remove_tree(&self, path: &str) -> Result<()> {
         let (directory, kind) = names::find(&self.mounted, path).await?;
         if kind == FileKind::File {
@@ -417,6 +420,7 @@ impl Datastore {
                 FileKind::Directory => Box::pin(self.remove_tree(&below)).await?,
             }
         }
+        files.sort_by_key(|file| !file.ends_with(".vmx"));
         self.remove_files(&files).await?;
         self.unlink(path, directory).await
     }

@@ -31,6 +31,36 @@ async fn machine_files_are_in_its_directory() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn interrupted_removal_leaves_no_broken_machine() {
+    let (_array, ds) = datastore().await;
+    let mut partial = 0;
+    for steps in (0..).step_by(20) {
+        machine(&ds, "vm").await;
+        let all = names(&ds, "vm").await;
+        let interruption = async {
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            removed = ds.remove_tree("vm") => removed.unwrap(),
+            () = interruption => {}
+        }
+        // The operation that was under way ends, and the locks are released.
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        if names(&ds, "/").await.is_empty() {
+            assert!(partial > 0);
+            return;
+        }
+        let left = names(&ds, "vm").await;
+        assert!(left == all || !left.contains(&"vm.vmx".to_owned()), "{left:?} after {steps} steps");
+        partial += u32::from(left != all);
+        ds.remove_tree("vm").await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn incomplete_machines_do_not_hide_the_others() {
     let (_array, ds) = datastore().await;
     machine(&ds, "web01").await;
