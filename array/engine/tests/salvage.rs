@@ -8,7 +8,7 @@ use bytes::Bytes;
 use common::{MemoryDisk, create, data, run, settle};
 use engine::{Change, Core, Op, OpError, Options, Reply};
 use fsck::{FsckOptions, Region, SalvageError, SalvageReport, Structure, UnreadableRanges, check, layout};
-use ondisk::ArrayGeometry;
+use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, Superblock, superblock_offset};
 use platform::{Disk, DiskError, Durability};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -325,4 +325,38 @@ fn cancelled_scans_end_at_once() {
     assert_eq!(counted.unwrap_err().to_string(), "space accounting was cancelled");
     fsck::audit(&checkpoint, &findings, &|| false);
     assert_eq!(findings.take().0, []);
+}
+
+#[test]
+fn interrupted_creation_is_recognized() {
+    let (mut recognized, mut is_complete, mut writes) = (0, false, 0);
+    while !is_complete {
+        let disk = MemoryDisk::new(GEOMETRY.capacity);
+        let limited = Limited(&disk, AtomicI64::new(writes));
+        is_complete = Core::create(&limited, &GEOMETRY.check().unwrap(), common::ARRAY).is_ok();
+        writes += 1;
+        let copies = || {
+            std::array::from_fn(|copy| {
+                let at = superblock_offset(copy) as usize;
+                disk.lock()[at..at + SUPERBLOCK_BYTES].to_vec()
+            })
+        };
+        let is_valid = Superblock::choose(&copies()).is_ok();
+        let is_blank = copies().iter().all(|copy| copy.iter().all(|byte| *byte == 0));
+        let found = Superblock::interrupted_creation(&copies());
+        assert_eq!(found.is_some(), !is_valid && !is_blank, "{writes} writes");
+        recognized += u64::from(found.is_some());
+        if found.is_some() {
+            // A torn second copy, then bytes that no creation writes.
+            disk.lock()[16384..16384 + 8].copy_from_slice(b"IBIDSUP\0");
+            assert_eq!(Superblock::interrupted_creation(&copies()), None);
+        }
+    }
+    assert_eq!(recognized, 1);
+    // The log distinguishes an array that has acknowledged anything.
+    let (disk, mut core) = create(GEOMETRY);
+    let change = Change::CreateVolume { volume: VolumeId(1), blocks: 8 };
+    assert_eq!(run(&mut core, &disk, Op::Change(vec![change])), Ok(Reply::Done));
+    let log_start = usize::try_from(GEOMETRY.log_start()).unwrap();
+    assert_eq!(disk.image()[log_start..log_start + 8], *b"IBIDLOG\0");
 }

@@ -144,15 +144,17 @@ fn owner(path: &Path) -> Option<OwnerBlock> {
 
 /// Reads the superblock.
 pub(crate) fn superblock(disk: &dyn Disk) -> Result<Superblock, ondisk::SuperblockError> {
-    let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
-    for (copy, bytes) in copies.iter_mut().enumerate() {
-        bytes.resize(SUPERBLOCK_BYTES, 0);
-        // An unreadable copy counts as invalid; the quorum of the copies decides.
-        if disk.read_at(superblock_offset(copy), bytes).is_err() {
-            bytes.fill(0);
-        }
-    }
-    Superblock::choose(&copies)
+    Superblock::choose(&superblock_copies(disk))
+}
+
+/// Reads the copies of the superblock. An unreadable copy counts as invalid; the quorum of the
+/// copies decides.
+pub(crate) fn superblock_copies(disk: &dyn Disk) -> [Vec<u8>; SUPERBLOCK_COPIES] {
+    std::array::from_fn(|copy| {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let read = disk.read_at(superblock_offset(copy), &mut bytes);
+        if read.is_ok() { bytes } else { vec![0xFF; SUPERBLOCK_BYTES] }
+    })
 }
 
 /// Writes an id as a UUID.

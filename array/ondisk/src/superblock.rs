@@ -19,6 +19,7 @@ pub const MAX_MANIFEST_RUNS: usize = 240;
 const MAGIC: [u8; 8] = *b"IBIDSUP\0";
 const VERSION: u16 = 2;
 const COPY_STRIDE: u64 = 16384;
+const SECTOR: usize = 512;
 
 /// A run of bytes within one segment that holds a part of the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -204,6 +205,34 @@ impl Superblock {
     /// could leave no two equal copies.
     pub fn stale_copies(&self, copies: &[Vec<u8>; SUPERBLOCK_COPIES]) -> Vec<usize> {
         (0..SUPERBLOCK_COPIES).filter(|copy| copies[*copy] != self.encode(*copy)).collect()
+    }
+
+    /// Returns the geometry of an array whose creation ended before the second copy was written.
+    ///
+    /// The first copy is that of the first checkpoint, complete or torn; the second is blank or
+    /// torn; the others are blank. The log must be blank as well: an array that was ever opened
+    /// has written to it.
+    pub fn interrupted_creation(copies: &[Vec<u8>; SUPERBLOCK_COPIES]) -> Option<ArrayGeometry> {
+        let stored = SuperblockBytes::read_from_bytes(&copies[0]).ok()?;
+        let log = [&stored.log_sequence, &stored.log_lsn].map(|number| number.get());
+        let is_first = stored.magic == MAGIC
+            && stored.version.get() == VERSION
+            && (stored.copy.get(), stored.sequence.get(), stored.log_head.get()) == (0, 1, 0)
+            && log == [1, 1];
+        let geometry = ArrayGeometry {
+            capacity: stored.capacity.get(),
+            log_bytes: stored.log_bytes.get(),
+            segment_bytes: stored.segment_bytes.get(),
+        };
+        let geometry = geometry.check().ok().filter(|_| is_first && Self::choose(copies).is_err())?;
+        let expected = Self::decode(&copies[0], 0).ok().flatten().map(|superblock| superblock.encode(1));
+        let is_blank = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        // A drive writes a sector as a whole.
+        let is_torn = copies[1].chunks(SECTOR).enumerate().all(|(sector, bytes)| {
+            let whole = expected.as_ref().and_then(|expected| expected.chunks(SECTOR).nth(sector));
+            is_blank(bytes) || whole == Some(bytes)
+        });
+        (is_torn && copies[2..].iter().all(|copy| is_blank(copy))).then_some(geometry)
     }
 
     /// Selects the newest superblock that two of the copies hold.

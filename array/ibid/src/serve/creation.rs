@@ -6,8 +6,11 @@ use crate::directory::{ArrayDirectory, CHECK_DIRECTORY, DeviceRecord, Location, 
 use crate::medium::{self, Medium, Purpose, superblock, uuid};
 use crate::problem::Problem;
 use engine::Core;
-use ondisk::{ArrayGeometry, Superblock, SuperblockError};
-use platform::{Disk, FileDisk, files};
+use ondisk::{
+    ArrayGeometry, OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError,
+    superblock_offset,
+};
+use platform::{Disk, Durability, FileDisk, files};
 use rest::Identity;
 use std::path::Path;
 use types::format_capacity;
@@ -100,6 +103,7 @@ fn open_or_create_device(
     }
     let name = device.display();
     let disk = &medium.disk;
+    erase_interrupted_creation(device, disk)?;
     check_blank(device, disk)?;
     if directory.belongs_to_an_array()? {
         let folder = directory.path.display();
@@ -124,6 +128,38 @@ fn open_or_create_device(
     directory.record(device, &superblock.array)?;
     tracing::info!("created array with capacity {} on {name}", format_capacity(capacity));
     Ok((medium, superblock))
+}
+
+/// Erases the superblock of a first start that was interrupted before it was complete. Its log is
+/// blank, so it has never held data.
+fn erase_interrupted_creation(device: &Path, disk: &FileDisk) -> Result<(), Problem> {
+    let unreadable = |error| Problem::new(format!("{}: {error}", device.display())).hint("check the device");
+    let Some(geometry) = Superblock::interrupted_creation(&medium::superblock_copies(disk)) else { return Ok(()) };
+    let is_blank = |from: u64, to: u64| -> Result<bool, Problem> {
+        let mut buffer = vec![0; CHECKED_BYTES];
+        for at in (from..to).step_by(CHECKED_BYTES) {
+            let part = &mut buffer[..CHECKED_BYTES.min(usize::try_from(to - at)?)];
+            disk.read_at(at, part).map_err(unreadable)?;
+            if part.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let log_end = geometry.log_start() + geometry.log_bytes;
+    let owner_end = OWNER_OFFSET + OWNER_BYTES as u64;
+    if disk.size() < geometry.capacity
+        || !is_blank(OWNER_OFFSET, owner_end)?
+        || !is_blank(geometry.log_start(), log_end)?
+    {
+        return Ok(());
+    }
+    tracing::info!("{}: interrupted first start repeated", device.display());
+    // The first copy last: until then, the interrupted start can be recognized.
+    for copy in (0..SUPERBLOCK_COPIES).rev() {
+        disk.write_at(superblock_offset(copy), &[&[0; SUPERBLOCK_BYTES]], Durability::Durable).map_err(unreadable)?;
+    }
+    Ok(())
 }
 
 /// Refuses a device that holds anything at its start or at its end.

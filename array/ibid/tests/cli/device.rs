@@ -1,8 +1,11 @@
 //! Arrays on devices and in files: one user at a time, and a first start that fails.
 
 use crate::array::{Array, Scratch, Served, ibid};
-use ondisk::{OWNER_BYTES, OWNER_OFFSET, OwnerBlock};
-use platform::{FileDisk, files};
+use engine::Core;
+use ondisk::{
+    ArrayGeometry, OWNER_BYTES, OWNER_OFFSET, OwnerBlock, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset,
+};
+use platform::{Disk, Durability, FileDisk, files};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,6 +178,31 @@ fn failed_first_start_leaves_nothing() {
     let error = refused(&data, &["--iscsi", &taken]);
     assert!(error.contains("cannot listen for iSCSI") && token(&data).is_some(), "a later start keeps everything");
     drop(Served::start(&data, &[]));
+}
+
+/// Erases all copies of the superblock but the first.
+fn erase_later_copies(device: &Path) {
+    let disk = FileDisk::open(device, 0).unwrap();
+    for copy in 1..SUPERBLOCK_COPIES {
+        disk.write_at(superblock_offset(copy), &[&[0; SUPERBLOCK_BYTES]], Durability::Durable).unwrap();
+    }
+}
+
+#[test]
+fn interrupted_first_start_begins_again() {
+    let scratch = Scratch::new("interrupted");
+    let (data, device) = (scratch.0.join("data"), blank(&scratch, "device"));
+    let disk = FileDisk::open(&device, 0).unwrap();
+    Core::create(&disk, &ArrayGeometry::for_capacity(BYTES).unwrap(), [7; 16]).unwrap();
+    drop(disk);
+    erase_later_copies(&device);
+    let args = ["--device", device.to_str().unwrap()];
+    let (code, log) = Served::start(&data, &args).end("KILL");
+    assert!(code.is_none() && log.contains("device: interrupted first start repeated"), "{log}");
+    // An array that hosts may have used is never erased.
+    erase_later_copies(&device);
+    let error = refused(&scratch.0.join("elsewhere"), &args);
+    assert!(error.contains("device: contains a damaged array; it was not changed"), "{error}");
 }
 
 #[test]
