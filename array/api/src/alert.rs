@@ -56,6 +56,9 @@ pub struct Scrub {
     pub used: u64,
     /// Number of scrubs completed since the array started.
     pub completed: u64,
+    /// Since when the last scrub waits for its audit of counts, in milliseconds since 1970; null if
+    /// it does not. The array repeats the audit by itself.
+    pub audit_postponed: Option<u64>,
     /// Known damage, newest last.
     pub damage: Vec<String>,
     /// End of the last scrub, in milliseconds since 1970; null if there was none.

@@ -407,6 +407,9 @@ pub struct Health {
     pub scrubbed: u64,
     /// Scrubs completed since the array was opened.
     pub scrubs: u64,
+    /// Since when the last scrub lacks its audit of counts, in milliseconds since 1970. The audit
+    /// is repeated, and the scrub completes with it.
+    pub audit_postponed_since: Option<u64>,
     /// Known damage: at most 1000 entries of the last scrub, then damage that reads have found
     /// since it began.
     pub damage: Vec<Damage>,

@@ -32,6 +32,7 @@ enum Code {
     WritesRefused = 12,
     LockedSecrets = 13,
     Salvage = 14,
+    AuditPostponed = 15,
 }
 
 /// A condition that currently holds.
@@ -123,6 +124,7 @@ impl AlertMonitor {
             since: None,
         }));
         found.extend(read_only(&health, &array));
+        found.extend(audit_postponed(&health, &array));
         found.extend(state.hosts().filter(|host| host.is_locked()).map(|host| Condition {
             code: Code::LockedSecrets,
             component: host.name.clone(),
@@ -251,6 +253,21 @@ fn read_only(health: &Health, array: &str) -> Option<Condition> {
     })
 }
 
+/// A scrub lacks its audit of counts.
+fn audit_postponed(health: &Health, array: &str) -> Option<Condition> {
+    health.audit_postponed_since.map(|since| Condition {
+        code: Code::AuditPostponed,
+        component: array.to_owned(),
+        severity: "warning",
+        summary: "scrub not complete: audit of counts postponed, because hosts need the space that it reads".to_owned(),
+        description: "The scrub has verified the stored data. The array repeats the audit by itself, every 10 minutes, until \
+                      it completes. Grow the array (ibid array grow), or unmap unused blocks on the hosts.",
+        actual: None,
+        expected: None,
+        since: Some(since),
+    })
+}
+
 /// I/Os of the drive do not end.
 fn hung_io(health: &Health, array: &str) -> Option<Condition> {
     let oldest = health.hung_ios.iter().max_by_key(|io| io.seconds)?;
@@ -353,6 +370,7 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
         | Code::ClockJump
         | Code::EngineStopped
         | Code::WritesRefused
+        | Code::AuditPostponed
         | Code::Salvage => "array",
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss | Code::HungIo => "storage",
@@ -455,6 +473,20 @@ mod tests {
         assert_eq!((new[0].created, new[0].severity.as_str()), (1500, "critical"));
         assert_eq!(new[0].summary, "host writes are refused: no space for new data");
         assert_eq!(new[0].actual.as_deref(), Some("128M free, all of it reserved"));
+        assert!(look(Some(1500), 3000).is_empty() && look(None, 4000).is_empty());
+        assert_eq!(alerts.closed[0].closed, Some(4000));
+    }
+
+    #[test]
+    fn postponed_audit_raises_an_alert_until_it_ends() {
+        let mut alerts = Alerts::default();
+        let mut look = |since, at| {
+            let health = Health { audit_postponed_since: since, ..Health::default() };
+            alerts.update(audit_postponed(&health, "a").into_iter().collect(), at)
+        };
+        let new = look(Some(1500), 2000);
+        assert_eq!((new[0].created, new[0].severity.as_str(), new[0].component_type.as_str()), (1500, "warning", "array"));
+        assert!(new[0].summary.contains("audit of counts postponed"), "{}", new[0].summary);
         assert!(look(Some(1500), 3000).is_empty() && look(None, 4000).is_empty());
         assert_eq!(alerts.closed[0].closed, Some(4000));
     }

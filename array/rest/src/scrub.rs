@@ -15,6 +15,7 @@ pub(crate) fn status(call: &Call) -> Result<Answer, RestError> {
         checked: health.scrubbed,
         used: call.app.engine.space().used,
         completed: health.scrubs,
+        audit_postponed: health.audit_postponed_since,
         damage: call.app.alerts.damage().map(|(_, damage)| damage).collect(),
         last: array.last_scrub_ms,
         next: array.next_scrub_ms(),

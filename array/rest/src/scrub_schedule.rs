@@ -32,12 +32,14 @@ impl ScrubSchedule {
     }
 }
 
-/// A scrub whose last end is in the future is due too: the clock was wrong then.
+/// A scrub whose last end is in the future is due too: the clock was wrong then. A scrub whose audit
+/// is postponed has not ended; the engine repeats the audit.
 fn is_due(array: &Array, health: &Health, now_ms: u64) -> bool {
     let is_over = array.next_scrub_ms().is_some_and(|next| next <= now_ms);
     let interval = array.settings.scrub.interval_ms.unwrap_or(u64::MAX);
     let is_in_future = array.last_scrub_ms.is_some_and(|last| last > now_ms.saturating_add(interval));
-    !health.is_scrubbing && (is_over || is_in_future)
+    let is_under_way = health.is_scrubbing || health.audit_postponed_since.is_some();
+    !is_under_way && (is_over || is_in_future)
 }
 
 #[cfg(test)]
@@ -118,6 +120,14 @@ mod tests {
         assert!(run(63 * DAY));
         engine.end(false);
         assert!(run(63 * DAY + 1), "a scrub that ended early is repeated");
+        engine.0.lock().0.audit_postponed_since = Some(64 * DAY);
+        engine.end(false);
+        assert!(!run(65 * DAY), "the engine repeats the audit alone");
+        assert_eq!(catalog.array().last_scrub_ms, Some(33 * DAY), "not complete without its audit");
+        engine.0.lock().0.audit_postponed_since = None;
+        engine.end(true);
+        assert!(!run(66 * DAY));
+        assert_eq!(catalog.array().last_scrub_ms, Some(66 * DAY));
     }
 
     #[test]

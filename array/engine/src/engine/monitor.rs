@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::VolumeId;
 
+/// Most damage that is kept.
+const MAX_DAMAGE: usize = 1000;
+
 /// The scrubber's requests and results.
 #[derive(Default)]
 pub(super) struct ScrubMonitor {
@@ -25,6 +28,34 @@ struct State {
     read_errors: ReadErrors,
     /// Bytes per second of a scrub that is requested and has not begun.
     wanted: Option<u64>,
+    /// Read errors known when the scrub began whose audit is postponed.
+    known: ReadErrors,
+}
+
+/// Work for the scrubber.
+#[derive(Debug)]
+pub(super) enum ScrubRequest {
+    /// A scrub at this many bytes per second, with the read errors known when it begins.
+    Scrub(u64, ReadErrors),
+    /// The audit that the last scrub lacks.
+    Audit,
+}
+
+/// The result of a scrub that did not end early.
+pub(super) struct ScrubResult {
+    pub(super) damage: Vec<Damage>,
+    /// False if the counts were not audited, because hosts needed the space of the checkpoint.
+    pub(super) is_audited: bool,
+}
+
+impl State {
+    /// Notes the completion of a scrub. `known` are the read errors that its result replaces.
+    fn completed(&mut self, known: &ReadErrors) {
+        self.health.scrubs += 1;
+        self.health.damage.truncate(MAX_DAMAGE);
+        self.health.audit_postponed_since = None;
+        self.read_errors.forget(known);
+    }
 }
 
 impl ScrubMonitor {
@@ -39,27 +70,45 @@ impl ScrubMonitor {
         }
     }
 
-    /// Blocks until a scrub is requested. Returns its bytes per second, and the read errors known
-    /// when it begins. `None` once `is_ending` is true.
-    pub(super) fn next_request(&self, is_ending: impl Fn() -> bool) -> Option<(u64, ReadErrors)> {
+    /// Blocks until a scrub is requested, or until a postponed audit has waited for `pause`.
+    /// Returns `None` once `is_ending` is true.
+    pub(super) fn next_request(&self, pause: Duration, is_ending: impl Fn() -> bool) -> Option<ScrubRequest> {
         let mut state = self.state.lock();
-        while state.wanted.is_none() && !is_ending() {
-            self.changed.wait(&mut state);
+        while !is_ending() {
+            if let Some(bytes_per_second) = state.wanted.take() {
+                return Some(ScrubRequest::Scrub(bytes_per_second, state.read_errors.clone()));
+            }
+            if state.health.audit_postponed_since.is_none() {
+                self.changed.wait(&mut state);
+            } else if self.changed.wait_for(&mut state, pause).timed_out() && !is_ending() {
+                return Some(ScrubRequest::Audit);
+            }
         }
-        let bytes_per_second = state.wanted.take().filter(|_| !is_ending())?;
-        Some((bytes_per_second, state.read_errors.clone()))
+        None
     }
 
-    /// A scrub has ended: with the damage that it found, or early (`None`). `known` are the read
-    /// errors from before it began, which its result replaces.
-    pub(super) fn scrub_ended(&self, damage: Option<Vec<Damage>>, known: &ReadErrors) {
+    /// A scrub has ended: with a result, or early (`None`). `known` are the read errors from before
+    /// it began, which its result replaces. Without an audit, the scrub is not complete yet.
+    pub(super) fn scrub_ended(&self, result: Option<ScrubResult>, known: ReadErrors, now_ms: u64) {
         let mut state = self.state.lock();
         state.health.is_scrubbing = false;
-        if let Some(damage) = damage {
-            state.health.scrubs += 1;
-            state.health.damage = damage;
-            state.read_errors.forget(known);
+        let Some(ScrubResult { damage, is_audited }) = result else { return };
+        state.health.damage = damage;
+        state.health.damage.truncate(MAX_DAMAGE);
+        if is_audited {
+            state.completed(&known);
+        } else {
+            state.health.audit_postponed_since.get_or_insert(now_ms);
+            state.known = known;
         }
+    }
+
+    /// The postponed audit has completed, and found this damage.
+    pub(super) fn audit_ended(&self, damage: Vec<Damage>) {
+        let mut state = self.state.lock();
+        state.health.damage.extend(damage);
+        let known = std::mem::take(&mut state.known);
+        state.completed(&known);
     }
 
     /// Notes the losses from before the array was opened.
@@ -96,5 +145,42 @@ impl ScrubMonitor {
     /// Sleeps for `time`, or until [`ScrubMonitor::wake`].
     pub(super) fn pause(&self, time: Duration) {
         self.changed.wait_for(&mut self.state.lock(), time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn damage(description: &str) -> Damage {
+        Damage { volume: None, description: description.to_owned() }
+    }
+
+    #[test]
+    fn postponed_audit_is_repeated_until_it_completes() {
+        let monitor = ScrubMonitor::default();
+        let next = || monitor.next_request(Duration::ZERO, || false).expect("a request");
+        let scrub = |is_audited, now_ms| {
+            monitor.request(5);
+            let ScrubRequest::Scrub(5, known) = next() else { panic!("no scrub") };
+            monitor.scrub_ended(Some(ScrubResult { damage: vec![damage("data")], is_audited }), known, now_ms);
+        };
+        let read_error = || monitor.note(VolumeId(1), &OpError::MediumError { lba: types::Lba(8) });
+        read_error();
+        scrub(false, 100);
+        let health = monitor.health();
+        assert_eq!((health.is_scrubbing, health.scrubs, health.audit_postponed_since), (false, 0, Some(100)));
+        assert_eq!(health.damage.len(), 2, "the scrub's, and a read error that is not replaced yet");
+        assert!(matches!(next(), ScrubRequest::Audit) && matches!(next(), ScrubRequest::Audit));
+        scrub(false, 200);
+        assert_eq!(monitor.health().audit_postponed_since, Some(100), "the first one counts");
+        assert!(matches!(next(), ScrubRequest::Audit));
+        monitor.audit_ended(vec![damage("count")]);
+        let health = monitor.health();
+        assert_eq!((health.scrubs, health.audit_postponed_since), (1, None));
+        assert_eq!(health.damage, [damage("data"), damage("count")]);
+        scrub(false, 300);
+        scrub(true, 400);
+        assert_eq!((monitor.health().scrubs, monitor.health().audit_postponed_since), (2, None));
     }
 }

@@ -5,6 +5,7 @@
 //! the next checkpoint, and reports only bytes that are still bad then.
 
 use super::Shared;
+use super::monitor::{ScrubRequest, ScrubResult};
 use super::read_errors::described;
 use crate::machine::{Core, PinnedSegment, read_page_at};
 use crate::service::Damage;
@@ -21,8 +22,8 @@ use std::time::Duration;
 /// Attempts to read a segment while no checkpoint is in progress, and the pause between them.
 const QUIET_ATTEMPTS: u32 = 20;
 const QUIET_PAUSE: Duration = Duration::from_millis(200);
-/// Most damage that is kept.
-const MAX_DAMAGE: usize = 1000;
+/// Time between two attempts of a postponed audit.
+const AUDIT_PAUSE: Duration = Duration::from_secs(600);
 /// Bytes read at a time; the scrubber keeps its pace between reads.
 const READ_BYTES: usize = 1 << 20;
 const SECTOR: usize = SECTOR_BYTES as usize;
@@ -45,16 +46,31 @@ struct Suspect {
 impl Shared {
     /// Runs the scrubber's thread.
     pub(super) fn scrub_in_background(&self) {
-        while let Some((bytes_per_second, known)) = self.monitor.next_request(|| self.must_end_scans()) {
-            let damage = self.scrub_all(bytes_per_second);
-            self.monitor.scrub_ended(damage, &known);
+        while let Some(request) = self.monitor.next_request(AUDIT_PAUSE, || self.must_end_scans()) {
+            match request {
+                ScrubRequest::Scrub(bytes_per_second, known) => {
+                    let result = self.scrub_all(bytes_per_second);
+                    self.monitor.scrub_ended(result, known, clock::unix_millis());
+                }
+                ScrubRequest::Audit => {
+                    if let Some(damage) = self.audit() {
+                        tracing::info!("postponed audit of counts completed");
+                        self.monitor.audit_ended(damage);
+                    }
+                }
+            }
         }
     }
 
     /// Checks everything once. Returns the damage that could not be repaired; `None` if scans must
-    /// end.
-    fn scrub_all(&self, bytes_per_second: u64) -> Option<Vec<Damage>> {
-        let mut damage = self.audit();
+    /// end or the engine has stopped.
+    fn scrub_all(&self, bytes_per_second: u64) -> Option<ScrubResult> {
+        let audited = self.audit();
+        if self.locked(|core| core.stopped().is_some()) {
+            return None;
+        }
+        let is_audited = audited.is_some();
+        let mut damage = audited.unwrap_or_default();
         let mut suspects = Vec::new();
         let segments = self.locked(|core| core.geometry().segments());
         for segment in 0..segments {
@@ -69,7 +85,7 @@ impl Shared {
         }
         let has_bad_superblock = !self.superblocks_agree();
         if suspects.is_empty() && !has_bad_superblock {
-            return Some(damage);
+            return Some(ScrubResult { damage, is_audited });
         }
         // After a checkpoint, no suspect is still being written. The checkpoint also writes all
         // copies of the superblock again.
@@ -81,8 +97,7 @@ impl Shared {
             }
         }
         self.locate_lost(&lost, &mut damage);
-        damage.truncate(MAX_DAMAGE);
-        Some(damage)
+        Some(ScrubResult { damage, is_audited })
     }
 
     /// Reads a segment while nothing is written to it. `None` if no attempt succeeds, or if the
@@ -107,10 +122,10 @@ impl Shared {
         None
     }
 
-    /// Compares every count of a checkpoint with a walk over all references. Finds nothing if scans
-    /// must end or hosts need the space of the checkpoint.
-    fn audit(&self) -> Vec<Damage> {
-        let found = self.scan_checkpoint("audit", &|| !self.must_end_scans(), |pinned, should_continue| {
+    /// Compares every count of a checkpoint with a walk over all references. `None` if scans must
+    /// end, the engine has stopped, or hosts need the space of the checkpoint.
+    fn audit(&self) -> Option<Vec<Damage>> {
+        self.scan_checkpoint("audit", &|| !self.must_end_scans(), |pinned, should_continue| {
             let findings = FsckFindings::default();
             match Checkpoint::open(&*self.disk, pinned.superblock.clone(), &findings) {
                 Ok(checkpoint) => drop(fsck::audit(&checkpoint, &findings, should_continue)),
@@ -118,8 +133,7 @@ impl Shared {
             }
             let (found, _) = findings.take();
             found.into_iter().map(|finding| Damage { volume: None, description: finding.to_string() }).collect()
-        });
-        found.unwrap_or_default()
+        })
     }
 
     /// Reads all copies of a segment. `None` if scans must end.

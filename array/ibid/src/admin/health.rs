@@ -25,14 +25,15 @@ pub(crate) fn scrub(access: &Access, as_json: bool, command: ScrubCommand) -> Re
 }
 
 fn progress(scrub: &Scrub) -> String {
-    let state = match (scrub.running, scrub.completed) {
-        (true, _) => "running",
-        (false, 0) => "not completed since the array started",
-        (false, _) => "completed",
+    let state = match (scrub.running, scrub.audit_postponed, scrub.completed) {
+        (true, ..) => "running".to_owned(),
+        (false, Some(since), _) => format!("not complete: audit of counts postponed since {}", time(since)),
+        (false, None, 0) => "not completed since the array started".to_owned(),
+        (false, None, _) => "completed".to_owned(),
     };
     let damage: String = scrub.damage.iter().map(|damage| format!("damaged: {damage}\n")).collect();
     let text = facts(&[
-        ("state", state.to_owned()),
+        ("state", state),
         ("checked", format!("{} of {} in use", format_capacity(scrub.checked), format_capacity(scrub.used))),
         ("completed", format!("{} since the array started", scrub.completed)),
         ("last", scrub.last.map_or_else(|| "never".to_owned(), time)),
@@ -52,4 +53,25 @@ pub(crate) fn alert(access: &Access, as_json: bool, command: AlertCommand) -> Re
     };
     let head = ["ID", "SEVERITY", "SINCE", "STATE", "SUMMARY"];
     either(as_json, &alerts, || table(&head, &[0], alerts.iter().map(row).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn postponed_audit_is_shown_as_not_complete() {
+        let scrub = Scrub {
+            running: false,
+            checked: 1 << 20,
+            used: 1 << 20,
+            completed: 3,
+            audit_postponed: Some(0),
+            damage: Vec::new(),
+            last: None,
+            next: None,
+        };
+        assert!(progress(&scrub).contains("not complete: audit of counts postponed since 1970-01-01"));
+        assert!(!progress(&Scrub { audit_postponed: None, ..scrub }).contains("not complete"));
+    }
 }
