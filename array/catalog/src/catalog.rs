@@ -101,9 +101,9 @@ impl Catalog {
         self.served_before_ms.saturating_add((self.uptime)())
     }
 
-    /// Stores the time served, if destroyed objects wait for it.
+    /// Stores the time served, if destroyed objects or the end of an alert wait for it.
     pub fn store_served_time(&self) -> Result<(), CatalogError> {
-        if self.state().destroyed_count() == 0 {
+        if self.state().destroyed_count() == 0 && self.array().clock_jump.is_none() {
             return Ok(());
         }
         self.change(|draft| draft.store_served_time().map(|_| ()))

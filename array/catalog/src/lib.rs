@@ -35,8 +35,9 @@ pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, Connection, GroupConnection, GroupSnapshotId, Host,
-    HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
+    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, ClockJump, Connection, GroupConnection, GroupSnapshotId,
+    Host, HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot,
+    reservations_key,
 };
 pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogState, volume_names};

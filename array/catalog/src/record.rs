@@ -71,9 +71,21 @@ pub struct Array {
     /// Time at which the last scrub ended, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "is_default")]
     pub last_scrub_ms: Option<u64>,
+    /// Setting of the wall clock that still matters to eradication.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub clock_jump: Option<ClockJump>,
     /// Settings made by administrators.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settings: ArraySettings,
+}
+
+/// A wall clock that was set while the array served: the sum of the jumps that are not undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockJump {
+    /// Milliseconds that the wall clock is ahead of the expected time; negative if it was set back.
+    pub ahead_ms: i64,
+    /// Time that the array had served at the last jump, in milliseconds.
+    pub served_ms: u64,
 }
 
 /// A moment, by two clocks. Neither alone can be trusted with the deletion of data: the wall clock
@@ -171,6 +183,7 @@ impl Array {
             snapshots_numbered: 0,
             served_ms: 0,
             last_scrub_ms: None,
+            clock_jump: None,
             settings: ArraySettings::default(),
         }
     }

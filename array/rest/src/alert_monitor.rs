@@ -5,10 +5,9 @@ use api::Alert;
 use catalog::{Catalog, VolumeOrSnapshot};
 use engine::{Health, Maintenance, PoolSpace};
 use parking_lot::Mutex;
-use platform::clock;
+use platform::{LogLimit, clock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 use types::format_capacity;
 
 /// Pool usage at which a warning opens.
@@ -54,6 +53,8 @@ pub(crate) struct AlertMonitor {
     engine: Arc<dyn Maintenance>,
     alerts: Mutex<Alerts>,
     clocks: Mutex<ClockWatch>,
+    /// Limits the log lines about clock jumps that cannot be stored.
+    clock_log: LogLimit,
 }
 
 #[derive(Default)]
@@ -65,7 +66,8 @@ struct Alerts {
 
 impl AlertMonitor {
     pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Maintenance>) -> Self {
-        Self { catalog, engine, alerts: Mutex::default(), clocks: Mutex::default() }
+        let clocks = Mutex::new(ClockWatch::resume(catalog.array().clock_jump));
+        Self { catalog, engine, alerts: Mutex::default(), clocks, clock_log: LogLimit::default() }
     }
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
@@ -92,7 +94,7 @@ impl AlertMonitor {
         found.extend(engine_stopped(&health, &array));
         found.extend(hung_io(&health, &array));
         found.extend(writes_refused(&pool, &health, &array));
-        found.extend(self.clock_jump());
+        found.extend(self.clock_jump(clock::unix_millis()));
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
@@ -167,12 +169,19 @@ impl AlertMonitor {
     }
 
     /// The wall clock was set. The alert stays until the clock is set right, or until the jump has
-    /// no effect on eradication any more.
-    fn clock_jump(&self) -> Option<Condition> {
+    /// no effect on eradication any more. The jump is stored, so that the alert survives a restart.
+    fn clock_jump(&self, wall_ms: u64) -> Option<Condition> {
         let array = self.catalog.array();
-        let memory = Duration::from_millis(array.settings.eradication_delay_ms);
-        let now = (clock::unix_millis(), clock::now_with_sleep());
-        let ahead_ms = self.clocks.lock().observe(now.0, now.1, memory)?;
+        let mut clocks = self.clocks.lock();
+        let jump = clocks.observe(wall_ms, self.catalog.served_ms(), array.settings.eradication_delay_ms);
+        if jump != array.clock_jump
+            && let Err(error) = self.catalog.change(|draft| draft.record_clock_jump(jump))
+            && let Some(withheld) = self.clock_log.admit(clock::now())
+        {
+            tracing::warn!(withheld, "clock jump not stored: {error}");
+        }
+        drop(clocks);
+        let ahead_ms = jump?.ahead_ms;
         let direction = if ahead_ms > 0 { "forward" } else { "back" };
         Some(Condition {
             code: Code::ClockJump,
@@ -407,6 +416,7 @@ fn percent(of: u64, whole: u64) -> u64 {
 mod tests {
     use super::*;
     use engine::SlowIo;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn condition(code: Code, component: &str, severity: &'static str, summary: &str) -> Condition {
         let (component, summary) = (component.to_owned(), summary.to_owned());
@@ -462,6 +472,30 @@ mod tests {
     }
 
     #[test]
+    fn clock_alert_survives_a_restart() {
+        let service: Arc<dyn engine::Service> = Arc::new(engine::model::ModelEngine::default());
+        let init = catalog::ArrayInit { name: "a".into(), identity: [1; 16], now_ms: 0 };
+        let (wall_ms, delay) = (1_795_305_599_000, catalog::ERADICATION_DELAY_MS);
+        let served = Arc::new(AtomicU64::new(0));
+        let start = || {
+            let uptime = served.clone();
+            let opened = Catalog::open(service.clone(), &init).unwrap();
+            let opened = Arc::new(opened.with_uptime(Arc::new(move || uptime.load(Ordering::Relaxed))));
+            AlertMonitor::new(opened, service.clone())
+        };
+        let summary = |monitor: &AlertMonitor, wall_ms| monitor.clock_jump(wall_ms).map(|condition| condition.summary);
+        let forward = Some("clock was set forward by 7200 s".to_owned());
+        let monitor = start();
+        assert_eq!(summary(&monitor, wall_ms), None);
+        assert_eq!(summary(&monitor, wall_ms + 7_200_000), forward);
+        let monitor = start();
+        assert_eq!(summary(&monitor, wall_ms + 9_000_000), forward);
+        served.store(delay, Ordering::Relaxed);
+        assert_eq!(summary(&monitor, wall_ms + 9_000_000 + delay), None);
+        assert_eq!(summary(&start(), wall_ms + 9_000_000 + delay), None, "its end is stored as well");
+    }
+
+    #[test]
     fn refused_writes_raise_an_alert_with_their_start() {
         let pool = PoolSpace { capacity: 2 << 30, used: 15 << 27, ..PoolSpace::default() };
         let refusing = |since| Health { refusing_since: since, ..Health::default() };
@@ -485,7 +519,10 @@ mod tests {
             alerts.update(audit_postponed(&health, "a").into_iter().collect(), at)
         };
         let new = look(Some(1500), 2000);
-        assert_eq!((new[0].created, new[0].severity.as_str(), new[0].component_type.as_str()), (1500, "warning", "array"));
+        assert_eq!(
+            (new[0].created, new[0].severity.as_str(), new[0].component_type.as_str()),
+            (1500, "warning", "array")
+        );
         assert!(new[0].summary.contains("audit of counts postponed"), "{}", new[0].summary);
         assert!(look(Some(1500), 3000).is_empty() && look(None, 4000).is_empty());
         assert_eq!(alerts.closed[0].closed, Some(4000));

@@ -32,8 +32,8 @@ impl ScrubSchedule {
     }
 }
 
-/// A scrub whose last end is in the future is due too: the clock was wrong then. A scrub whose audit
-/// is postponed has not ended; the engine repeats the audit.
+/// A scrub whose last end is in the future is due too: the clock was wrong then. A scrub without
+/// its audit has not ended; the engine repeats the audit.
 fn is_due(array: &Array, health: &Health, now_ms: u64) -> bool {
     let is_over = array.next_scrub_ms().is_some_and(|next| next <= now_ms);
     let interval = array.settings.scrub.interval_ms.unwrap_or(u64::MAX);

@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::Volume;
+use crate::record::{ClockJump, Volume};
 use crate::{
     CatalogError, ERADICATION_DELAYS_MS, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, MIN_BANDWIDTH_LIMIT, MIN_IOPS_LIMIT,
     MIN_SCRUB_BYTES_PER_SECOND, SCRUB_INTERVALS_MS,
@@ -66,6 +66,13 @@ impl Draft {
     /// Records the end of a scrub.
     pub fn record_scrub(&mut self, now_ms: u64) -> Result<(), CatalogError> {
         self.edit_array(|array| array.last_scrub_ms = Some(now_ms))
+    }
+
+    /// Records that the wall clock was set, or that this no longer matters. The time served is
+    /// stored with it.
+    pub fn record_clock_jump(&mut self, jump: Option<ClockJump>) -> Result<(), CatalogError> {
+        self.store_served_time()?;
+        self.edit_array(|array| array.clock_jump = jump)
     }
 
     /// Changes the limits and the space alert of a volume.
