@@ -1,8 +1,10 @@
 //! TCP listeners and streams, with the operations that a batching server needs, and Unix sockets.
 
 mod async_io;
+mod datagram;
 mod local;
 
+pub use datagram::{resolve, send_datagram};
 pub use local::{LocalListener, LocalStream, LocalUser, connect_local};
 
 use bytes::BytesMut;

@@ -1,5 +1,45 @@
 //! Settings of the process itself.
 
+use std::io::{self, Write};
+use std::os::fd::FromRawFd;
+
+/// A descriptor that the process inherited for its output. It is closed when dropped.
+#[derive(Debug)]
+#[allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
+pub struct InheritedOutput(std::fs::File);
+
+impl InheritedOutput {
+    /// Takes descriptor `number`. Must be called before the process opens anything, because the
+    /// number could then name another file.
+    ///
+    /// # Errors
+    /// The number is below 3 (the standard streams), or the process inherited no such descriptor.
+    pub fn take(number: i32) -> io::Result<Self> {
+        const FIRST: i32 = 3;
+        if number < FIRST {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a standard stream"));
+        }
+        take_open(number).map(Self)
+    }
+
+    /// Writes all of `text`.
+    pub fn write(&mut self, text: &str) -> io::Result<()> {
+        self.0.write_all(text.as_bytes())
+    }
+}
+
+#[allow(unsafe_code, reason = "the standard library takes no descriptor by its number")]
+#[allow(clippy::disallowed_types, reason = "only this crate may access the outside")]
+fn take_open(number: i32) -> io::Result<std::fs::File> {
+    // SAFETY: the call changes a flag of a descriptor; a number that names none is an error.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open, and no other part of the program owns it: the caller has
+    // opened nothing before.
+    Ok(unsafe { std::fs::File::from_raw_fd(number) })
+}
+
 /// Makes a panic in any thread abort the process after reporting it. The state that the thread was
 /// changing may be inconsistent and must not be used or stored. The drive is consistent; the next
 /// start recovers from it.
@@ -50,6 +90,13 @@ fn kernel_text(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn absent_or_standard_descriptor_is_refused() {
+        for number in [-1, 0, 2, 1_000_000] {
+            assert!(InheritedOutput::take(number).is_err(), "{number}");
+        }
+    }
 
     #[test]
     fn boot_id_is_stable_and_not_zero() {
