@@ -506,7 +506,7 @@ mod tests {
         let new = look(Some(1500), 2000);
         assert_eq!((new[0].created, new[0].severity.as_str()), (1500, "critical"));
         assert_eq!(new[0].summary, "host writes are refused: no space for new data");
-        assert_eq!(new[0].actual.as_deref(), Some("128M free, all of it reserved"));
+        assert_eq!(new[0].actual.as_deref(), Some("128MiB free, all of it reserved"));
         assert!(look(Some(1500), 3000).is_empty() && look(None, 4000).is_empty());
         assert_eq!(alerts.closed[0].closed, Some(4000));
     }
@@ -537,7 +537,7 @@ mod tests {
         assert!(look(false, 1).is_empty());
         let new = look(true, 2);
         assert_eq!((new[0].severity.as_str(), new[0].component_name.as_str()), ("critical", "array-1"));
-        assert_eq!(new[0].summary, "file system of the array is full, although the array has 4G free");
+        assert_eq!(new[0].summary, "file system of the array is full, although the array has 4GiB free");
         assert!(look(true, 3).is_empty() && look(false, 4).is_empty());
         assert_eq!(alerts.closed[0].closed, Some(4));
     }

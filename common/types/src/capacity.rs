@@ -46,9 +46,10 @@ pub fn parse_capacity(text: &str) -> Result<u64, CapacityError> {
 }
 
 /// Formats a size with the largest unit that keeps it at 1 or more, with up to two decimals:
-/// `1.50T`.
+/// `1.50TiB`. The unit says that it is a power of 1024. There is no blank, so that a column of a
+/// table stays one word.
 pub fn format_capacity(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["", "K", "M", "G", "T", "P"];
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut unit = 0;
     while unit + 1 < UNITS.len() && bytes >> (10 * (unit + 1)) > 0 {
         unit += 1;
@@ -88,9 +89,10 @@ mod tests {
 
     #[test]
     fn sizes_format_with_the_largest_unit() {
-        assert_eq!(format_capacity(1 << 40), "1T");
-        assert_eq!(format_capacity(3 << 39), "1.50T");
-        assert_eq!(format_capacity(0), "0");
-        assert_eq!(format_capacity(512), "512");
+        assert_eq!(format_capacity(1 << 40), "1TiB");
+        assert_eq!(format_capacity(3 << 39), "1.50TiB");
+        assert_eq!(format_capacity(0), "0B");
+        assert_eq!(format_capacity(512), "512B");
+        assert_eq!(parse_capacity(&format_capacity(3 << 39)), Ok(3 << 39));
     }
 }

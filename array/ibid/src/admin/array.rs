@@ -138,7 +138,7 @@ fn space_of(array: &ArraySpace) -> String {
     let used = space.total_physical.unwrap_or_default();
     let share = |bytes: u64| {
         let percent = bytes as f64 * 100.0 / array.capacity.max(1) as f64;
-        format!("{:>8}  {percent:5.1} %", format_capacity(bytes))
+        format!("{:>10}  {percent:5.1} %", format_capacity(bytes))
     };
     facts(&[
         ("capacity", share(array.capacity)),
@@ -148,10 +148,10 @@ fn space_of(array: &ArraySpace) -> String {
         ("  snapshots", share(space.snapshots)),
         ("  system", share(space.system.unwrap_or_default())),
         ("free", share(array.capacity.saturating_sub(used))),
-        ("provisioned", format!("{:>8}", format_capacity(space.total_provisioned))),
-        ("written", format!("{:>8}", format_capacity(space.r#virtual.unwrap_or_default()))),
-        ("data reduction", format!("{:>8}", ratio(space.data_reduction))),
-        ("total reduction", format!("{:>8}", ratio(space.total_reduction))),
+        ("provisioned", format!("{:>10}", format_capacity(space.total_provisioned))),
+        ("written", format!("{:>10}", format_capacity(space.r#virtual.unwrap_or_default()))),
+        ("data reduction", format!("{:>10}", ratio(space.data_reduction))),
+        ("total reduction", format!("{:>10}", ratio(space.total_reduction))),
         ("counted", space.as_of.map_or_else(|| "not yet".to_owned(), time)),
     ])
 }

@@ -48,7 +48,7 @@ fn volume_commands() {
         lines,
         [
             "name       vm1",
-            "size       1T (1099511627776 bytes)",
+            "size       1TiB (1099511627776 bytes)",
             "serial     PPPPPPPPPPPPPPPP00000001",
             "naa        naa.624a9370pppppppppppppppp00000001",
             "state      in use",

@@ -214,7 +214,7 @@ fn capacity_is_checked_before_anything_is_written() {
     assert!(error.contains("hint: choose a smaller --capacity"), "{error}");
     let device = blank(&scratch, "device");
     let error = refused(&data, &["--capacity", "1G", "--device", device.to_str().unwrap()]);
-    assert!(error.contains("capacity 1G exceeds the device, which has 512M"), "{error}");
+    assert!(error.contains("capacity 1GiB exceeds the device, which has 512MiB"), "{error}");
     assert_eq!(files::names(&scratch.0).unwrap(), ["device"]);
     let array = Array { served: Served::start(&scratch.0, &[]), scratch };
     let error = array.refused("array grow --capacity 60T");

@@ -76,7 +76,7 @@ fn damaged_array_is_served_read_only() {
     assert!(alerts.iter().all(|alert| alert["severity"] == "critical"), "{alerts:?}");
     let has =
         |text: &str| alerts.iter().any(|alert| alert["summary"].as_str().is_some_and(|found| found.contains(text)));
-    assert!(has("array is read-only: 1M of 1 volumes") && has("256 blocks of 4 KiB cannot be read"), "{alerts:?}");
+    assert!(has("array is read-only: 1MiB of 1 volumes") && has("256 blocks of 4 KiB cannot be read"), "{alerts:?}");
     assert!(array.refused("volume create vm2 --size 1M").contains("open for reading only"));
     assert!(array.refused("array grow --capacity 900M").contains("open for reading only"));
     drop(host);

@@ -106,22 +106,22 @@ fn settings_commands() {
     array.text("volume create v --size 1G");
     assert_eq!(
         array.text("volume set v --bandwidth 200M --iops 5000 --threshold 80"),
-        "bandwidth  200M/s\niops       5000\nthreshold  hosts are warned at 80 %\n"
+        "bandwidth  200MiB/s\niops       5000\nthreshold  hosts are warned at 80 %\n"
     );
     assert!(array.text("volume set v --bandwidth none").starts_with("bandwidth  none\niops       5000\n"));
     assert_eq!(
         array.text("array set --name east --threshold 85% --eradication-delay 7d"),
         "name         east\ncapacity     447M\neradication  7d 0h after destruction\n\
-         threshold    hosts are warned at 85 %\nscrub        every 30d 0h, at most 100M/s\n"
+         threshold    hosts are warned at 85 %\nscrub        every 30d 0h, at most 100MiB/s\n"
     );
     let scrub = array.text("array set --scrub-interval 7d --scrub-pace 20M");
-    assert!(scrub.ends_with("scrub        every 7d 0h, at most 20M/s\n"), "{scrub}");
+    assert!(scrub.ends_with("scrub        every 7d 0h, at most 20MiB/s\n"), "{scrub}");
     let next = array.json("scrub status")["next"].as_u64().unwrap();
     let week = 7 * 86_400_000;
     let left = next - platform::clock::unix_millis();
     assert!(left <= week && left > week - 3_600_000, "a week after the creation: {left}");
     let scrub = array.text("array set --scrub-interval none");
-    assert!(scrub.ends_with("scrub        not scheduled, at most 20M/s\n"), "{scrub}");
+    assert!(scrub.ends_with("scrub        not scheduled, at most 20MiB/s\n"), "{scrub}");
     assert!(array.text("scrub status").contains("\nlast       never\nnext       not scheduled\n"));
     assert!(array.text("array set --threshold none").contains("threshold    none: hosts are not warned"));
     for (words, error) in [
@@ -186,7 +186,7 @@ fn space_scrub_and_alert_commands() {
     assert_eq!(parts, figure("total_physical"));
     let table = array.text("volume list --space");
     assert!(
-        table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SHARED  SNAPSHOTS  REDUCTION     THIN\nv       1G        0"),
+        table.starts_with("NAME  SIZE  WRITTEN  UNIQUE  SHARED  SNAPSHOTS  REDUCTION     THIN\nv     1GiB       0B"),
         "{table}"
     );
     assert!(array.json("array space --refresh")["space"]["as_of"].is_u64());
