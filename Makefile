@@ -3,6 +3,9 @@
 #   make demo             run an array: four offloads compared with the same work without them, then kill -9
 #   make test             run every test: the crates, the simulator, and third-party iSCSI clients
 #   make build            build the web console and the programs, in $(BIN)
+#   make deb              build the Debian packages ibid and ibid-host, in $(OUT)/debian
+#   make tarball          build static programs and pack them with the service's files, in $(OUT)/tarball
+#   make install          install the programs and the service's files  (PREFIX=/usr/local, DESTDIR=)
 #   make console          build the web console only; a Rust build embeds it
 #   make serve            run an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
 #   make bench            measure the engine's budgets, and Ibid beside tgt end to end
@@ -38,8 +41,12 @@ REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 SECS ?= 600
 SCALE ?= small
 GIB ?= 16
+PREFIX ?= /usr/local
+DESTDIR ?=
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo test build console bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
+.PHONY: demo test build deb tarball install console bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -69,6 +76,23 @@ build: $(CONSOLE)
 	@scripts/setup.sh build
 	cargo build --release --package ibid --package ibid-host
 	@ls -l $(BIN)/ibid $(BIN)/ibid-host
+
+deb: build
+	@scripts/setup.sh package
+	packaging/pages.sh $(BIN)/ibid target/pages
+	@mkdir -p $(OUT)/debian
+	$(OUT)/cargo-deb/bin/cargo-deb --no-build --package ibid --output $(OUT)/debian
+	$(OUT)/cargo-deb/bin/cargo-deb --no-build --package ibid-host --output $(OUT)/debian
+
+# Linked with the C library, so that the programs run on any Linux of the same processor.
+tarball: $(CONSOLE)
+	@scripts/setup.sh build
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target $(HOST) --package ibid --package ibid-host
+	scripts/tarball.sh $(OUT)/$(HOST)/release $(OUT)/tarball ibid-$(VERSION)-$(HOST)
+
+install: build
+	packaging/pages.sh $(BIN)/ibid target/pages
+	packaging/install.sh $(BIN) target/pages "$(DESTDIR)" "$(PREFIX)"
 
 bench:
 	@scripts/setup.sh bench

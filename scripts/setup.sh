@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/setup.sh PURPOSE...   prepares this machine: build, console, demo, test, bench, reduction, lint.
+# scripts/setup.sh PURPOSE...   prepares this machine: build, package, console, demo, test, bench, reduction, lint.
 #
 # It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
 # milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff and
@@ -53,6 +53,10 @@ need_lint() {
 need_reduction() {
     need_test
     need zstd zstd
+    need dpkg-deb dpkg
+}
+need_package() {
+    need_build
     need dpkg-deb dpkg
 }
 need_bench() { need_demo; need dpkg-deb dpkg; }
@@ -151,6 +155,16 @@ install_libraries() {
         fail "the libraries of the web console could not be installed" "look at: cd web && npm install --no-save --ignore-scripts"
 }
 
+# cargo-deb comes from crates.io, below target/.
+cargo_deb_version=3.8.0
+cargo_deb=${CARGO_TARGET_DIR:-target}/cargo-deb
+cargo_deb_is_ready() { [ "$("$cargo_deb/bin/cargo-deb" --version 2>/dev/null)" = "$cargo_deb_version" ]; }
+install_cargo_deb() {
+    say "installing cargo-deb $cargo_deb_version"
+    cargo install --quiet --locked --version "$cargo_deb_version" --root "$cargo_deb" cargo-deb ||
+        fail "cargo-deb $cargo_deb_version could not be installed in $cargo_deb" "look at: cargo install cargo-deb"
+}
+
 # A build without enough space fails after minutes; this says so before it begins.
 needed_gib=6
 check_space() {
@@ -166,8 +180,8 @@ check_space() {
 [ $# -gt 0 ] || set -- build
 for what in "$@"; do
     case $what in
-        build | console | demo | test | bench | reduction | lint) "need_$what" ;;
-        *) fail "no such purpose: $what" "scripts/setup.sh build|console|demo|test|bench|reduction|lint" ;;
+        build | package | console | demo | test | bench | reduction | lint) "need_$what" ;;
+        *) fail "no such purpose: $what" "scripts/setup.sh build|package|console|demo|test|bench|reduction|lint" ;;
     esac
 done
 check_space
@@ -184,6 +198,7 @@ fi
 [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
 rust_is_ready || install_rust
 case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac
+case " $* " in *" package "*) cargo_deb_is_ready || install_cargo_deb ;; esac
 case " $* " in *" test "*)
     clients_are_ready || install_clients
     browser_is_ready || install_browser

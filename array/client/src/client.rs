@@ -31,6 +31,9 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// Query parameters of a call.
 type Parameters<'a> = &'a [(&'a str, &'a str)];
 
+/// Most objects of a page.
+const MAX_PAGE: u64 = 1000;
+
 /// Selects the objects of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing<'a> {
@@ -40,12 +43,17 @@ pub struct Listing<'a> {
     pub filter: Option<&'a str>,
     /// Only destroyed objects, or only objects in use.
     pub destroyed: Option<bool>,
+    /// Field to sort by; `name-` for descending order.
+    pub sort: Option<&'a str>,
+    /// Maximum number of objects; all if `None`.
+    pub limit: Option<u64>,
 }
 
 impl<'a> Listing<'a> {
     fn add_to(&self, parameters: &mut Vec<(&'a str, &'a str)>, names: &'a str) {
         parameters.extend((!names.is_empty()).then_some(("names", names)));
         parameters.extend(self.filter.map(|filter| ("filter", filter)));
+        parameters.extend(self.sort.map(|sort| ("sort", sort)));
         parameters.extend(self.destroyed.map(|destroyed| ("destroyed", if destroyed { "true" } else { "false" })));
     }
 }
@@ -123,8 +131,8 @@ impl Client {
     }
 
     /// Lists alerts, including closed ones.
-    pub fn alerts(&self, filter: Option<&str>) -> Result<Vec<Alert>, ClientError> {
-        self.named("alerts", &Listing { filter, ..Listing::default() })
+    pub fn alerts(&self, listing: &Listing<'_>) -> Result<Vec<Alert>, ClientError> {
+        self.named("alerts", listing)
     }
 
     /// Returns the progress of the scrub.
@@ -183,7 +191,7 @@ impl Client {
         if !volumes.is_empty() {
             parameters.push(("source_names", sources.as_str()));
         }
-        self.list("volume-snapshots", &parameters)
+        self.list_up_to(listing.limit, "volume-snapshots", &parameters)
     }
 
     /// Creates snapshots of volumes, all at the same instant.
@@ -257,20 +265,36 @@ impl Client {
     fn named<T: DeserializeOwned>(&self, path: &str, listing: &Listing<'_>) -> Result<Vec<T>, ClientError> {
         let (names, mut parameters) = (listing.names.join(","), Vec::new());
         listing.add_to(&mut parameters, &names);
-        self.list(path, &parameters)
+        self.list_up_to(listing.limit, path, &parameters)
     }
 
     /// Reads all pages of a list.
     fn list<T: DeserializeOwned>(&self, path: &str, parameters: Parameters<'_>) -> Result<Vec<T>, ClientError> {
-        let mut all = Vec::new();
+        self.list_up_to(None, path, parameters)
+    }
+
+    /// Reads the first `limit` objects of a list, or all, page by page.
+    fn list_up_to<T: DeserializeOwned>(
+        &self,
+        limit: Option<u64>,
+        path: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<T>, ClientError> {
+        let limit = limit.unwrap_or(u64::MAX);
+        let mut all: Vec<T> = Vec::new();
         let mut token: Option<String> = None;
         loop {
+            let left = limit.saturating_sub(all.len() as u64);
+            let page_limit = left.min(MAX_PAGE).to_string();
             let mut parameters = parameters.to_vec();
+            if left < MAX_PAGE {
+                parameters.push(("limit", &page_limit));
+            }
             parameters.extend(token.as_deref().map(|token| ("continuation_token", token)));
             let mut page: Items<T> = parse(self.call(Method::GET, path, &parameters, None::<&()>)?)?;
             all.append(&mut page.items);
             match page.continuation_token {
-                Some(next) if page.more_items_remaining => token = Some(next),
+                Some(next) if page.more_items_remaining && (all.len() as u64) < limit => token = Some(next),
                 _ => return Ok(all),
             }
         }

@@ -1,6 +1,8 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use client::Listing;
+use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -62,8 +64,10 @@ pub(crate) enum Command {
     /// Run an array in the foreground
     Serve(ServeArgs),
     /// Create, change, list and remove volumes
+    #[command(visible_alias = "vol")]
     Volume(Admin<VolumeCommand>),
     /// Create, list and remove snapshots of volumes
+    #[command(visible_alias = "snapshot")]
     Snap(Admin<SnapCommand>),
     /// Create, change, list and remove hosts; connect volumes to them
     Host(Admin<HostCommand>),
@@ -77,20 +81,65 @@ pub(crate) enum Command {
     Token(TokenArgs),
     /// Check the on-disk structures of a stopped array
     Fsck(crate::fsck::FsckArgs),
+    /// Examine the machine, the drive and the addresses of an array
+    Doctor(DoctorArgs),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = "Example: ibid completion bash > /etc/bash_completion.d/ibid")]
+    Completion {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages of all commands to a directory
+    #[command(after_help = "Example: ibid manual /usr/local/share/man/man1")]
+    Manual {
+        /// Directory; created if it does not exist
+        directory: PathBuf,
+    },
+}
+
+/// Examine the machine, the drive and the addresses of an array
+///
+/// Each finding says what to do. Writes a file of 1 MiB to the directory and removes it. Takes up
+/// to 3 s; the array may run.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 no problems; 1 at least one error; 3 warnings only.
+
+Examples:
+  ibid doctor --data /srv/array
+  ibid doctor --config /etc/ibid/ibid.toml --json")]
+pub(crate) struct DoctorArgs {
+    /// Read the settings of the array from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// iSCSI portal address; repeatable [default: 127.0.0.1:3260]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) iscsi: Vec<SocketAddr>,
+    /// REST API address [default: 127.0.0.1:8443]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) api: Option<SocketAddr>,
+    /// Block device (or file) of the array, instead of a file in DIR
+    #[arg(long, value_name = "PATH")]
+    pub(crate) device: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Run an array in the foreground
 ///
 /// The first start creates the array. SIGTERM or Ctrl-C stops it cleanly. Acknowledged writes
-/// survive a crash as well. Logs go to standard error; IBID_LOG=debug logs more.
-#[derive(Debug, Args)]
+/// survive a crash as well. Logs go to standard error. IBID_LOG sets their level: error, warn,
+/// info, debug or trace, also for single parts, such as IBID_LOG=info,rest=debug.
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   ibid serve --data /srv/array --capacity 200GiB
   ibid serve --data /srv/array --device /dev/nvme1n1 --iscsi 192.0.2.10:3260 --iscsi 198.51.100.10:3260
-  ibid serve --config /etc/ibid.toml
+  ibid serve --config /etc/ibid/ibid.toml
+  ibid serve --ephemeral --ready-fd 3 3> ready.json
 
 The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api,
-memory, index-memory, write-cache, overcommit, exit-after-failure. Command-line options override it.
+memory, index-memory, write-cache, overcommit, exit-after-failure, log-file, log-format. Command-line
+options override it.
 While the array runs, DIR/endpoints.json lists the addresses that it listens on.
 
 DIR remembers the device of its array, so later starts need no --device. A device or file serves one
@@ -156,6 +205,14 @@ pub(crate) struct ServeArgs {
     /// the program: the next start recovers everything.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub(crate) exit_after_failure: Option<u32>,
+    /// Write the log to this file instead of standard error
+    ///
+    /// SIGHUP opens the file again, after a rotation has renamed it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// Form of the log's lines
+    #[arg(long, value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
     /// Start without acknowledged operations of a damaged log
     #[arg(long)]
     pub(crate) accept_log_loss: bool,
@@ -168,6 +225,55 @@ pub(crate) struct ServeArgs {
     /// Replace a lost API token of the admin
     #[arg(long)]
     pub(crate) new_token: bool,
+    /// Serve a new array from a temporary directory; remove it at the end
+    ///
+    /// For tests: all ports are free ones by default. TMPDIR sets the parent of the directory.
+    /// After SIGKILL the directory remains.
+    #[arg(long, conflicts_with_all = ["device", "config", "salvage", "accept_log_loss", "new_token"])]
+    pub(crate) ephemeral: bool,
+    /// Write one line of JSON to this descriptor when the array serves
+    ///
+    /// The line has the content of DIR/endpoints.json, the directory and the path of the admin's
+    /// token. The descriptor is closed after it.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) ready_fd: Option<i32>,
+}
+
+/// Form of the lines of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// Time, level, message and fields.
+    #[default]
+    Text,
+    /// One JSON object on each line.
+    Json,
+}
+
+/// Options of lists.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "List")]
+pub(crate) struct ListArgs {
+    /// List only objects that match this condition
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) filter: Option<String>,
+    /// Sort by this field of --json; FIELD- for descending order
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) sort: Option<String>,
+    /// List at most this number of objects
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// Print CSV with all fields of --json instead of text
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+impl ListArgs {
+    /// Returns the selection of objects with these options.
+    pub(crate) fn listing<'a>(&'a self, names: &'a [String], destroyed: Option<bool>) -> Listing<'a> {
+        let (filter, sort) = (self.filter.as_deref(), self.sort.as_deref());
+        Listing { names, filter, destroyed, sort, limit: self.limit }
+    }
 }
 
 /// One or more names.
@@ -226,12 +332,11 @@ pub(crate) enum VolumeCommand {
         /// List destroyed volumes as well
         #[arg(long)]
         all: bool,
-        /// List only volumes that match this filter
-        #[arg(long, value_name = "CONDITION")]
-        filter: Option<String>,
         /// Show the space that each volume uses
         #[arg(long)]
         space: bool,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Show one volume in full
     Show {
@@ -340,9 +445,8 @@ pub(crate) enum HostCommand {
     List {
         /// List only these hosts
         names: Vec<String>,
-        /// List only hosts that match this filter
-        #[arg(long, value_name = "CONDITION")]
-        filter: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Show IOPS, bandwidth and latency of hosts
     #[command(after_help = MONITOR_EXAMPLE)]
@@ -442,9 +546,8 @@ pub(crate) enum SnapCommand {
         /// List destroyed snapshots as well
         #[arg(long)]
         all: bool,
-        /// List only snapshots that match this filter
-        #[arg(long, value_name = "CONDITION")]
-        filter: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Change the suffix of a snapshot
     Rename {
@@ -525,6 +628,8 @@ pub(crate) enum AlertCommand {
         /// List closed alerts as well, since the array started
         #[arg(long)]
         all: bool,
+        #[command(flatten)]
+        list: ListArgs,
     },
 }
 

@@ -7,8 +7,11 @@ mod access;
 mod admin;
 mod cli;
 mod directory;
+mod doctor;
 mod endpoints;
 mod fsck;
+mod log;
+mod manual;
 mod medium;
 mod output;
 mod problem;
@@ -34,6 +37,9 @@ fn main() -> ExitCode {
         Command::Scrub(group) => run(data, group, admin::scrub),
         Command::Alert(group) => run(data, group, admin::alert),
         Command::Fsck(args) => return fsck::run(data, &args),
+        Command::Doctor(args) => return doctor::run(data, args),
+        Command::Completion { shell } => manual::completion(shell),
+        Command::Manual { directory } => manual::pages(&directory),
         Command::Token(args) => {
             let access = Access { data, options: args.client };
             admin::token(&access, args.json, args.new)

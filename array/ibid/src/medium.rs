@@ -137,8 +137,8 @@ pub(crate) fn description(owner: &OwnerBlock) -> String {
     format!("{name}process {} on host '{}' (boot {})", owner.pid, owner.host, uuid(&owner.boot))
 }
 
-/// Reads the owner block of a medium that another process uses, to name that process.
-fn owner(path: &Path) -> Option<OwnerBlock> {
+/// Reads the owner block of a medium that another process may use, to name that process.
+pub(crate) fn owner(path: &Path) -> Option<OwnerBlock> {
     platform::peek(path, OWNER_OFFSET, ondisk::OWNER_BYTES).ok().and_then(|bytes| OwnerBlock::decode(&bytes))
 }
 

@@ -3,6 +3,8 @@
 use crate::problem::Problem;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use types::parse_capacity;
 
@@ -29,6 +31,91 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Problem> {
 /// Writes the value as JSON if `as_json`, otherwise the text.
 pub(crate) fn either<T: Serialize>(as_json: bool, value: &T, text: impl FnOnce() -> String) -> Result<(), Problem> {
     if as_json { json(value) } else { print(&text()) }
+}
+
+/// Form of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListForm {
+    /// A table.
+    Text,
+    /// The objects as JSON.
+    Json,
+    /// All their fields as CSV.
+    Csv,
+}
+
+impl ListForm {
+    /// Returns the form that the options ask for.
+    pub(crate) fn new(as_json: bool, as_csv: bool) -> Self {
+        match (as_json, as_csv) {
+            (true, _) => Self::Json,
+            (false, true) => Self::Csv,
+            (false, false) => Self::Text,
+        }
+    }
+}
+
+/// Writes a list.
+pub(crate) fn list_as<T: Serialize>(
+    form: ListForm,
+    objects: &[T],
+    text: impl FnOnce() -> String,
+) -> Result<(), Problem> {
+    match form {
+        ListForm::Text => print(&text()),
+        ListForm::Json => json(&objects),
+        ListForm::Csv => print(&csv(&serde_json::to_value(objects)?)),
+    }
+}
+
+/// Formats a list of objects as CSV (RFC 4180, with line feeds): a line with the names of the
+/// fields, then one line for each object. `name` is first. A field within a field is named `a.b`;
+/// the entries of a list are separated by semicolons; null is empty.
+fn csv(objects: &Value) -> String {
+    let rows: Vec<BTreeMap<String, String>> = objects.as_array().into_iter().flatten().map(cells).collect();
+    let mut head: BTreeSet<&str> = rows.iter().flat_map(|row| row.keys().map(String::as_str)).collect();
+    let first = head.take("name");
+    let head: Vec<&str> = first.into_iter().chain(head).collect();
+    let cell = |row: &BTreeMap<String, String>, name: &str| quoted(row.get(name).map_or("", String::as_str));
+    let mut text = String::new();
+    if !head.is_empty() {
+        text = head.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",") + "\n";
+    }
+    for row in &rows {
+        text.push_str(&(head.iter().map(|name| cell(row, name)).collect::<Vec<_>>().join(",") + "\n"));
+    }
+    text
+}
+
+fn cells(object: &Value) -> BTreeMap<String, String> {
+    let mut cells = BTreeMap::new();
+    add_cells("", object, &mut cells);
+    cells
+}
+
+fn add_cells(name: &str, value: &Value, cells: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let name = if name.is_empty() { field.clone() } else { format!("{name}.{field}") };
+                add_cells(&name, value, cells);
+            }
+        }
+        other => drop(cells.insert(name.to_owned(), plain(other))),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(entries) => entries.iter().map(plain).collect::<Vec<_>>().join(";"),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
 }
 
 /// Formats a table; the columns `right` are aligned right. It has no lines or colours, because
@@ -152,6 +239,17 @@ mod tests {
         for bad in ["", "7", "d", "-1d", "1w", "1.5h", "99999999999999999999d", "300000000000000d"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn csv_has_all_fields_and_quotes_where_needed() {
+        let objects = serde_json::json!([
+            {"id": 7, "name": "a,b", "space": {"used": null, "free": 1.5}, "iqns": ["x", "y"]},
+            {"id": 8, "name": "say \"hi\"", "more": true},
+        ]);
+        let expected = "name,id,iqns,more,space.free,space.used\n\"a,b\",7,x;y,,1.5,\n\"say \"\"hi\"\"\",8,,true,,\n";
+        assert_eq!(csv(&objects), expected);
+        assert_eq!(csv(&serde_json::json!([])), "");
     }
 
     #[test]

@@ -8,8 +8,14 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 /// Options that cannot be combined on the command line. The environment may still set the second,
 /// which the first overrides.
-const CONFLICTS: [(&str, &str); 4] =
-    [("insecure", "fingerprint"), ("insecure", "ca"), ("fingerprint", "ca"), ("path", "data")];
+const CONFLICTS: [(&str, &str); 6] = [
+    ("insecure", "fingerprint"),
+    ("insecure", "ca"),
+    ("fingerprint", "ca"),
+    ("path", "data"),
+    ("ephemeral", "data"),
+    ("csv", "json"),
+];
 /// Options of `ibid token` that apply only with `--new`.
 const ONLY_WITH_NEW: [&str; 4] = ["url", "ca", "fingerprint", "insecure"];
 

@@ -8,8 +8,8 @@ use std::path::Path;
 /// Longest text that is read from the kernel.
 const MAX_TEXT_BYTES: u64 = 4096;
 
-/// Returns whether the kernel disciplines the clock by an external source (NTP, PTP). Returns `None`
-/// if the system does not report it.
+/// Returns whether the kernel disciplines the clock by an external source (NTP, PTP), or `None` if
+/// the system does not report it.
 #[allow(unsafe_code, reason = "rustix is built without its clocks")]
 pub fn clock_is_synchronized() -> Option<bool> {
     // SAFETY: all fields of a timex are integers, so zeros are a value of it.

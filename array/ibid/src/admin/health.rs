@@ -2,7 +2,7 @@
 
 use crate::access::{self, Access};
 use crate::cli::{AlertCommand, ScrubCommand};
-use crate::output::{either, facts, parse_size, table, time};
+use crate::output::{ListForm, either, facts, list_as, parse_size, table, time};
 use crate::problem::Problem;
 use api::{Alert, Scrub, ScrubPost};
 use types::format_capacity;
@@ -45,14 +45,18 @@ fn progress(scrub: &Scrub) -> String {
 
 /// Runs an `ibid alert` command.
 pub(crate) fn alert(access: &Access, as_json: bool, command: AlertCommand) -> Result<(), Problem> {
-    let AlertCommand::List { all } = command;
-    let alerts = access::client(access)?.alerts(if all { None } else { Some("state='open'") })?;
+    let AlertCommand::List { all, mut list } = command;
+    if !all {
+        let given = list.filter.take().map_or_else(String::new, |filter| format!(" and ({filter})"));
+        list.filter = Some(format!("state='open'{given}"));
+    }
+    let alerts = access::client(access)?.alerts(&list.listing(&[], None))?;
     let row = |alert: &Alert| {
         let state = alert.closed.map_or_else(|| "open".to_owned(), |closed| format!("closed {}", time(closed)));
         vec![alert.name.clone(), alert.severity.clone(), time(alert.created), state, alert.summary.clone()]
     };
     let head = ["ID", "SEVERITY", "SINCE", "STATE", "SUMMARY"];
-    either(as_json, &alerts, || table(&head, &[0], alerts.iter().map(row).collect()))
+    list_as(ListForm::new(as_json, list.csv), &alerts, || table(&head, &[0], alerts.iter().map(row).collect()))
 }
 
 #[cfg(test)]

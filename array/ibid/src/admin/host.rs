@@ -3,7 +3,7 @@
 use crate::access::{self, Access};
 use crate::admin::monitor::{monitor, paths};
 use crate::cli::{ChapArgs, HostCommand, Names};
-use crate::output::{either, facts, json, list, print, table};
+use crate::output::{ListForm, either, facts, json, list, list_as, print, table};
 use crate::problem::Problem;
 use api::{Chap, Connection, Host, HostPatch, HostPost};
 use client::{Client, HostsAndVolumes, Listing, Monitored};
@@ -22,9 +22,9 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
             let post = HostPost { iqns: Some(iqn), personality, chap: secrets(chap)?, ..HostPost::default() };
             one(as_json, &client.create_host(&name, &post)?)
         }
-        HostCommand::List { names, filter } => {
-            let hosts = client.hosts(&Listing { names: &names, filter: filter.as_deref(), destroyed: None })?;
-            either(as_json, &hosts, || lines(&hosts))
+        HostCommand::List { names, list } => {
+            let hosts = client.hosts(&list.listing(&names, None))?;
+            list_as(ListForm::new(as_json, list.csv), &hosts, || lines(&hosts))
         }
         HostCommand::Monitor { names, args } => monitor(&client, as_json, Monitored::Hosts, &names, &args),
         HostCommand::Paths { names } => paths(&client, as_json, &names),

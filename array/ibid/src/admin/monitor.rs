@@ -149,8 +149,8 @@ mod tests {
         let text = rows(&[busy]);
         assert_eq!(
             text,
-            "NAME  TIME                   R/S  W/S  OTHER/S  READ/S  WRITTEN/S  R MEAN    R P99  W MEAN  W P99\n\
-             vm1   1970-01-01T00:00:00Z  1200    0        0   4.69M          0  850 µs  12.4 ms       -      -\n"
+            "NAME  TIME                   R/S  W/S  OTHER/S   READ/S  WRITTEN/S  R MEAN    R P99  W MEAN  W P99\n\
+             vm1   1970-01-01T00:00:00Z  1200    0        0  4.69MiB          0  850 µs  12.4 ms       -      -\n"
         );
     }
 

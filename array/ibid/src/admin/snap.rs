@@ -3,26 +3,25 @@
 use super::volume::state;
 use crate::access::{self, Access};
 use crate::cli::{Names, SnapCommand};
-use crate::output::{either, json, list, print, table, time};
+use crate::output::{ListForm, json, list, list_as, print, table, time};
 use crate::problem::Problem;
 use api::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
-use client::Listing;
 use types::format_capacity;
 
 /// Runs an `ibid snap` command.
 pub(crate) fn snap(access: &Access, as_json: bool, command: SnapCommand) -> Result<(), Problem> {
     let client = access::client(access)?;
+    let form = ListForm::new(as_json, false);
     let change = |names: &[String], patch: VolumeSnapshotPatch| -> Result<(), Problem> {
-        show(as_json, &client.change_snapshots(names, &patch)?)
+        show(form, &client.change_snapshots(names, &patch)?)
     };
     match command {
         SnapCommand::Create { volumes, suffix } => {
-            show(as_json, &client.create_snapshots(&volumes, &VolumeSnapshotPost { suffix })?)
+            show(form, &client.create_snapshots(&volumes, &VolumeSnapshotPost { suffix })?)
         }
-        SnapCommand::List { names, volume, destroyed, all, filter } => {
-            let destroyed = if all { None } else { Some(destroyed) };
-            let listing = Listing { names: &names, filter: filter.as_deref(), destroyed };
-            show(as_json, &client.snapshots(&listing, &volume)?)
+        SnapCommand::List { names, volume, destroyed, all, list } => {
+            let listing = list.listing(&names, if all { None } else { Some(destroyed) });
+            show(ListForm::new(as_json, list.csv), &client.snapshots(&listing, &volume)?)
         }
         SnapCommand::Rename { name, suffix } => {
             change(&[name], VolumeSnapshotPatch { name: Some(suffix), ..VolumeSnapshotPatch::default() })
@@ -40,7 +39,7 @@ pub(crate) fn snap(access: &Access, as_json: bool, command: SnapCommand) -> Resu
     }
 }
 
-fn show(as_json: bool, snapshots: &[VolumeSnapshot]) -> Result<(), Problem> {
+fn show(form: ListForm, snapshots: &[VolumeSnapshot]) -> Result<(), Problem> {
     let row = |snapshot: &VolumeSnapshot| {
         vec![
             snapshot.name.clone(),
@@ -52,5 +51,5 @@ fn show(as_json: bool, snapshots: &[VolumeSnapshot]) -> Result<(), Problem> {
         ]
     };
     let head = ["NAME", "SIZE", "WRITTEN", "TAKEN", "HOSTS", "STATE"];
-    either(as_json, &snapshots, || table(&head, &[1, 2, 4], snapshots.iter().map(row).collect()))
+    list_as(form, snapshots, || table(&head, &[1, 2, 4], snapshots.iter().map(row).collect()))
 }

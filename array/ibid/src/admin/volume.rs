@@ -3,7 +3,7 @@
 use crate::access::{self, Access};
 use crate::admin::monitor::monitor;
 use crate::cli::{Names, VolumeCommand};
-use crate::output::{duration, either, facts, json, list, parse_size, print, ratio, table, time};
+use crate::output::{ListForm, duration, either, facts, json, list, list_as, parse_size, print, ratio, table, time};
 use crate::problem::Problem;
 use api::{Qos, Volume, VolumePatch, VolumePost};
 use client::{Client, HostsAndVolumes, Listing, Monitored};
@@ -35,10 +35,10 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
             either(as_json, &made, || lines(std::slice::from_ref(&made)))
         }
         VolumeCommand::Monitor { names, args } => monitor(&client, as_json, Monitored::Volumes, &names, &args),
-        VolumeCommand::List { names, destroyed, all, filter, space } => {
-            let destroyed = if all { None } else { Some(destroyed) };
-            let volumes = client.volumes(&Listing { names: &names, filter: filter.as_deref(), destroyed })?;
-            either(as_json, &volumes, || if space { spaces(&volumes) } else { lines(&volumes) })
+        VolumeCommand::List { names, destroyed, all, space, list } => {
+            let volumes = client.volumes(&list.listing(&names, if all { None } else { Some(destroyed) }))?;
+            let form = ListForm::new(as_json, list.csv);
+            list_as(form, &volumes, || if space { spaces(&volumes) } else { lines(&volumes) })
         }
         VolumeCommand::Copy { source, name, overwrite } => {
             let made = client.copy_volume(&source, &name, overwrite)?;

@@ -237,6 +237,6 @@ mod tests {
         let check = |capacity, overcommit| check_free(Path::new("/d"), capacity, 1 << 30, overcommit);
         assert!(check(1 << 30, false).is_ok() && check(2 << 30, true).is_ok());
         let refused = format!("{:?}", check(2 << 30, false).unwrap_err());
-        assert!(refused.contains("capacity 2G exceeds the free space of its file system, 1G"), "{refused}");
+        assert!(refused.contains("capacity 2GiB exceeds the free space of its file system, 1GiB"), "{refused}");
     }
 }

@@ -9,18 +9,21 @@ mod secret_keys;
 mod settings;
 mod signatures;
 mod storage;
+mod watched;
 
 use crate::cli::ServeArgs;
 use crate::directory::ArrayDirectory;
 use crate::endpoints::{Endpoints, local_url};
+use crate::log;
 use crate::output;
 use crate::problem::Problem;
 use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::{BoundPortal, IscsiTarget};
-use platform::clock;
+use platform::process::InheritedOutput;
+use platform::{LogFile, TemporaryDirectory, clock};
 use rest::{App, Identity, ServeError, Server, Telemetry};
-use settings::Settings;
+pub(crate) use settings::Settings;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,10 +31,8 @@ use storage::Storage;
 use telemetry::PerformanceMonitor;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
+use watched::Watched;
 
-/// The environment variable with the log level.
-const LOG_VARIABLE: &str = "IBID_LOG";
 /// Name of a new array.
 const DEFAULT_NAME: &str = "ibid";
 
@@ -40,14 +41,20 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     platform::memory::limit_malloc_retention();
     platform::process::abort_on_panic();
     platform::process::raise_file_limit();
+    // Before anything is opened: the number must name the inherited descriptor.
+    let ready = args.ready_fd.map(take_descriptor).transpose()?;
+    // Declared first, so that it is removed last.
+    let ephemeral = args.ephemeral.then(|| TemporaryDirectory::new(None, "ibid")).transpose()?;
+    let data = ephemeral.as_ref().map(|directory| directory.path().to_owned()).or(data);
     let settings = Settings::new(data, args)?;
-    start_log()?;
+    let log = log::start(settings.log_file.as_deref(), settings.log_format)?;
+    let watched = Watched::from_environment();
     let mut directory = ArrayDirectory::enter(&settings.data)?;
     let storage = storage::open(&settings, &mut directory)?;
     let catalog = Arc::new(open_catalog(&settings, storage.service())?);
     storage.set_name(&catalog.array().name);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
-    let served = runtime.block_on(run(&settings, &directory, &storage, &catalog));
+    let served = runtime.block_on(run(&settings, &directory, &storage, &catalog, Announcement { ready, watched, log }));
     storage.cancel_background_scans();
     // The runtime and the catalog are the last users of the engine, which is closed after any
     // error.
@@ -57,22 +64,11 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     served.and(closed)
 }
 
-fn start_log() -> Result<(), Problem> {
-    use std::io::IsTerminal;
-    let filter = EnvFilter::builder().with_env_var(LOG_VARIABLE).with_default_directive(tracing::Level::INFO.into());
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter.from_env().map_err(|error| {
-            Problem::new(format!("{LOG_VARIABLE}: {error}"))
-                .hint(format!("set {LOG_VARIABLE} to error, warn, info, debug or trace"))
-        })?)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && !no_color)
-        .with_target(false)
-        // The library reports errors of the log to standard error, and panics if that fails. A full
-        // log disk must not stop the array.
-        .log_internal_errors(false);
-    log.try_init().map_err(|error| Problem::new(format!("log not started: {error}")))
+fn take_descriptor(number: i32) -> Result<InheritedOutput, Problem> {
+    InheritedOutput::take(number).map_err(|error| {
+        Problem::new(format!("--ready-fd {number}: {error}"))
+            .hint("open the descriptor for the program, such as `ibid serve --ready-fd 3 3> ready.json`")
+    })
 }
 
 fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalog, Problem> {
@@ -109,6 +105,7 @@ async fn run(
     directory: &ArrayDirectory,
     storage: &Storage,
     catalog: &Arc<Catalog>,
+    announcement: Announcement,
 ) -> Result<(), Problem> {
     let service = storage.service();
     // Before the announcement, after which a signal must stop the array cleanly.
@@ -140,7 +137,10 @@ async fn run(
     endpoints.write(&settings.data)?;
     directory.complete()?;
     bound.into_iter().for_each(|portal| target.open(portal));
-    announce(&endpoints, &settings.data)?;
+    let log_file = announcement.log.clone();
+    let watched = announcement.publish(&endpoints, &settings.data)?;
+    let mut own_tasks = Vec::from_iter(watched.start(service.clone()));
+    own_tasks.extend(log_file.map(log::reopen_at_signals).transpose()?);
 
     let (stop, stopped) = watch::channel(false);
     let api = tokio::spawn(server.run(stopped));
@@ -150,6 +150,7 @@ async fn run(
         () = exit::failed(service, app, settings.exit_after_failure) => "engine stopped".to_owned(),
     };
     tracing::info!("{cause}; stopping");
+    watched.stopping();
     exit::limit_stop(storage.io_watch());
     // A second signal ends the process at once. Acknowledged writes are safe: the log is replayed.
     tokio::spawn(async move {
@@ -158,7 +159,7 @@ async fn run(
         std::process::exit(1);
     });
     Endpoints::remove(&settings.data)?;
-    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    tasks.iter().chain(&own_tasks).for_each(tokio::task::JoinHandle::abort);
     stop.send_replace(true);
     target.shutdown().await;
     api.await?;
@@ -189,10 +190,31 @@ async fn bind(addresses: &[SocketAddr]) -> Result<Vec<BoundPortal>, Problem> {
     Ok(portals)
 }
 
-fn announce(endpoints: &Endpoints, directory: &Path) -> Result<(), Problem> {
-    let mut facts = vec![("array", endpoints.array.clone()), ("target", endpoints.iqn.clone())];
-    facts.extend(endpoints.iscsi.iter().map(|portal| ("portal", portal.to_string())));
-    facts.push(("api", endpoints.url.clone()));
-    facts.push(("token", directory.join(rest::ADMIN_TOKEN_FILE).display().to_string()));
-    output::print(&format!("{}ready\n", output::facts(&facts)))
+/// The start of the process: receivers of the news that the array serves, and its log.
+struct Announcement {
+    ready: Option<InheritedOutput>,
+    watched: Watched,
+    log: Option<Arc<LogFile>>,
+}
+
+impl Announcement {
+    /// Prints the addresses, and reports that the array serves.
+    fn publish(self, endpoints: &Endpoints, directory: &Path) -> Result<Watched, Problem> {
+        let token = directory.join(rest::ADMIN_TOKEN_FILE).display().to_string();
+        let mut facts = vec![("array", endpoints.array.clone()), ("target", endpoints.iqn.clone())];
+        facts.extend(endpoints.iscsi.iter().map(|portal| ("portal", portal.to_string())));
+        facts.push(("api", endpoints.url.clone()));
+        facts.push(("token", token.clone()));
+        output::print(&format!("{}ready\n", output::facts(&facts)))?;
+        if let Some(mut ready) = self.ready {
+            let mut line = serde_json::to_value(endpoints)?;
+            line["data"] = directory.display().to_string().into();
+            line["token_file"] = token.into();
+            ready.write(&format!("{line}\n")).map_err(|error| {
+                Problem::new(format!("--ready-fd: {error}")).hint("keep the reading end open until the line has come")
+            })?;
+        }
+        self.watched.ready();
+        Ok(self.watched)
+    }
 }

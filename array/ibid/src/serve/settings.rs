@@ -1,6 +1,6 @@
 //! The settings of `ibid serve`: command line, configuration file and defaults.
 
-use crate::cli::ServeArgs;
+use crate::cli::{LogFormat, ServeArgs};
 use crate::output::parse_size;
 use crate::problem::Problem;
 use engine::Options;
@@ -52,6 +52,10 @@ pub(crate) struct Settings {
     /// Start without acknowledged operations that a damaged log has lost.
     pub(crate) accept_log_loss: bool,
     pub(crate) salvage: bool,
+    /// Log file, instead of standard error.
+    pub(crate) log_file: Option<PathBuf>,
+    /// Form of the log's lines.
+    pub(crate) log_format: LogFormat,
     /// Replace the API token of the admin.
     pub(crate) new_token: bool,
 }
@@ -71,6 +75,8 @@ struct File {
     write_cache: bool,
     overcommit: bool,
     exit_after_failure: Option<u32>,
+    log_file: Option<PathBuf>,
+    log_format: Option<LogFormat>,
 }
 
 impl Settings {
@@ -86,8 +92,10 @@ impl Settings {
         let index_memory = bytes(args.index_memory.or(file.index_memory))?;
         let (memory, index_memory) = split_memory(memory, index_memory, memory::total())?;
         let mut iscsi = if args.iscsi.is_empty() { file.iscsi } else { args.iscsi };
+        // Several arrays for tests may run at the same time, beside a permanent one.
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], if args.ephemeral { 0 } else { port }));
         if iscsi.is_empty() {
-            iscsi.push(SocketAddr::from(([127, 0, 0, 1], DEFAULT_ISCSI_PORT)));
+            iscsi.push(loopback(DEFAULT_ISCSI_PORT));
         }
         if iscsi.len() > MAX_PORTALS {
             return Err(Problem::new(format!("too many portals: {}", iscsi.len()))
@@ -105,7 +113,7 @@ impl Settings {
             capacity: bytes(capacity)?,
             device: args.device.or(file.device),
             iscsi,
-            api: args.api.or(file.api).unwrap_or(SocketAddr::from(([127, 0, 0, 1], DEFAULT_API_PORT))),
+            api: args.api.or(file.api).unwrap_or(loopback(DEFAULT_API_PORT)),
             memory,
             index_memory,
             write_cache: args.write_cache || file.write_cache,
@@ -113,6 +121,8 @@ impl Settings {
             exit_after_failure,
             accept_log_loss: args.accept_log_loss,
             salvage: args.salvage,
+            log_file: args.log_file.or(file.log_file),
+            log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             new_token: args.new_token,
         })
     }
@@ -168,6 +178,13 @@ mod tests {
         assert_eq!(settings.index_memory, Some(settings.memory / 4));
         assert_eq!((settings.capacity, settings.write_cache, settings.name), (None, false, None));
         assert_eq!(settings.exit_after_failure, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn ephemeral_array_chooses_free_ports() {
+        let settings = settings(&["--data", "/d", "--ephemeral", "--api", "127.0.0.1:9"]).unwrap();
+        assert_eq!(settings.iscsi, ["127.0.0.1:0".parse().unwrap()]);
+        assert_eq!(settings.api, "127.0.0.1:9".parse().unwrap());
     }
 
     #[test]

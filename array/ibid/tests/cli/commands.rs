@@ -20,7 +20,7 @@ fn volume_commands() {
     assert_eq!(
         masked(&array, &made),
         "NAME  SIZE  HOSTS  SERIAL                    STATE\n\
-         vm1     1T      0  PPPPPPPPPPPPPPPP00000001  in use\n"
+         vm1   1TiB      0  PPPPPPPPPPPPPPPP00000001  in use\n"
     );
     assert_eq!(array.json("volume create vm2 --size 1.5G")["provisioned"], 3 * GIB / 2);
     array.text("volume resize vm2 --size 2G");
@@ -29,8 +29,8 @@ fn volume_commands() {
     assert_eq!(
         masked(&array, &array.text("volume list --all")),
         "NAME  SIZE  HOSTS  SERIAL                    STATE\n\
-         db      2G      0  PPPPPPPPPPPPPPPP00000002  destroyed, eradicated in 1d 0h\n\
-         vm1     1T      0  PPPPPPPPPPPPPPPP00000001  in use\n"
+         db    2GiB      0  PPPPPPPPPPPPPPPP00000002  destroyed, eradicated in 1d 0h\n\
+         vm1   1TiB      0  PPPPPPPPPPPPPPPP00000001  in use\n"
     );
     assert_eq!(array.json("volume list --destroyed")[0]["name"], "db");
     assert_eq!(array.json("volume list")[0]["name"], "vm1");
@@ -54,7 +54,7 @@ fn volume_commands() {
             "state      in use",
             "source     -",
             "hosts      -",
-            "written    0",
+            "written    0B",
             "bandwidth  none",
             "iops       none",
             "threshold  none: hosts are not warned",

@@ -109,7 +109,7 @@ fn volume_and_system_space_add_up_to_used() {
     // Shared data is divided evenly among its volumes. A snapshot belongs to its volume.
     assert!(figure(&equal, "shared").abs_diff(8 * PIECE as u64 / 3) <= 1, "{equal}");
     assert!(figure(&clone, "shared").abs_diff(56 * PIECE as u64 / 2 + 8 * PIECE as u64 / 3) <= 1, "{clone}");
-    assert!(array.text("volume list --space").contains("equal    1GiB"), "{}", array.text("volume list --space"));
+    assert!(array.text("volume list --space").contains("equal  1GiB"), "{}", array.text("volume list --space"));
 }
 
 #[test]

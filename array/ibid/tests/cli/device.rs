@@ -210,7 +210,7 @@ fn capacity_is_checked_before_anything_is_written() {
     let scratch = Scratch::new("capacity");
     let data = scratch.0.join("data");
     let error = refused(&data, &["--capacity", "60T"]);
-    assert!(error.contains("capacity 60T exceeds the free space of its file system"), "{error}");
+    assert!(error.contains("capacity 60TiB exceeds the free space of its file system"), "{error}");
     assert!(error.contains("hint: choose a smaller --capacity"), "{error}");
     let device = blank(&scratch, "device");
     let error = refused(&data, &["--capacity", "1G", "--device", device.to_str().unwrap()]);

@@ -8,6 +8,8 @@ mod device;
 mod fsck;
 mod host;
 mod lifecycle;
+mod lists;
 mod salvage;
 mod snapshots;
+mod supervised;
 mod wrong_input;

@@ -28,7 +28,7 @@ fn snapshot_commands() {
     array.text("volume create log --size 2G");
     assert_eq!(
         timeless(&array.text("snap create db --suffix before")),
-        "NAME SIZE WRITTEN TAKEN HOSTS STATE\ndb.before 1G 0 TIME 0 in use"
+        "NAME SIZE WRITTEN TAKEN HOSTS STATE\ndb.before 1GiB 0B TIME 0 in use"
     );
     let both = array.json("snap create db log");
     assert_eq!((&both[0]["name"], &both[1]["name"]), (&"db.1".into(), &"log.1".into()));
@@ -39,9 +39,9 @@ fn snapshot_commands() {
     assert_eq!(
         timeless(&listed),
         "NAME SIZE WRITTEN TAKEN HOSTS STATE\n\
-         db.before 1G 0 TIME 0 in use\n\
-         db.daily 1G 0 TIME 0 destroyed, eradicated in 1d 0h\n\
-         log.1 2G 0 TIME 0 destroyed, eradicated in 1d 0h"
+         db.before 1GiB 0B TIME 0 in use\n\
+         db.daily 1GiB 0B TIME 0 destroyed, eradicated in 1d 0h\n\
+         log.1 2GiB 0B TIME 0 destroyed, eradicated in 1d 0h"
     );
     array.text("snap recover db.daily");
     assert_eq!(array.text("snap eradicate log.1"), "eradicated log.1\n");
@@ -111,7 +111,7 @@ fn settings_commands() {
     assert!(array.text("volume set v --bandwidth none").starts_with("bandwidth  none\niops       5000\n"));
     assert_eq!(
         array.text("array set --name east --threshold 85% --eradication-delay 7d"),
-        "name         east\ncapacity     447M\neradication  7d 0h after destruction\n\
+        "name         east\ncapacity     447MiB\neradication  7d 0h after destruction\n\
          threshold    hosts are warned at 85 %\nscrub        every 30d 0h, at most 100MiB/s\n"
     );
     let scrub = array.text("array set --scrub-interval 7d --scrub-pace 20M");

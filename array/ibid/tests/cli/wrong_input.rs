@@ -42,6 +42,8 @@ const VOLUME: &str = "
     volume list --destroyed --all => '--destroyed' cannot be used with '--all'
     volume list --destroyed vm1 => vm1: Volume is not destroyed
     volume list dead => dead: Volume has been destroyed
+    volume list --limit 0 => invalid value '0' for '--limit <COUNT>'
+    volume list --csv --json => --csv cannot be combined with --json
     volume list --filter nmae='x' => Invalid filter: no field 'nmae'
     volume list --filter name= => Invalid filter: unexpected end
     volume list --filter name='x => Invalid filter: unterminated text 'x
@@ -269,7 +271,7 @@ const OTHERS: &str = "
     alert list 1 => unexpected argument '1'
     alert list --closed => unexpected argument '--closed'
     alert list --all=yes => unexpected value 'yes' for '--all'
-    alert list --filter state='open' => unexpected argument '--filter'
+    alert list --filter state= => Invalid filter
     alert list --destroyed => unexpected argument '--destroyed'
     token admin => unexpected argument 'admin'
     token --old => unexpected argument '--old'
@@ -330,6 +332,11 @@ const SERVE: &str = "
     serve --config DIR/sizes => 'much' is not a size
     serve --data DIR/new --write-cache=yes => unexpected value 'yes'
     serve --data DIR/new --name a_b --capacity 64M --iscsi 127.0.0.1:0 --api 127.0.0.1:0 => Invalid name
+    serve --ephemeral --data DIR/new => --ephemeral cannot be combined with --data
+    serve --ephemeral --device DIR/none => cannot be used with
+    serve --data DIR/new --ready-fd 2 => --ready-fd 2: it is a standard stream
+    serve --data DIR/new --log-file DIR => DIR: 
+    serve --data DIR/new --log-format xml => invalid value 'xml' for '--log-format <LOG_FORMAT>'
     serve --data DIR/new --new => unexpected argument '--new'
     serve --data DIR/new --refresh => unexpected argument '--refresh'
     serve --data DIR/new --token x => unexpected argument '--token'
@@ -465,7 +472,7 @@ fn misplaced_options_name_their_commands() {
     );
     assert_eq!(
         hint(&["serve", "--data", "/nowhere", "--json"]),
-        format!("hint: write --json after one of these commands: {clients}, ibid fsck")
+        format!("hint: write --json after one of these commands: {clients}, ibid fsck, ibid doctor")
     );
     assert_eq!(
         hint(&["volume", "list", "--memory", "1G"]),
