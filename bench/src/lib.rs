@@ -105,7 +105,7 @@ impl<D: Disk> Bench<D> {
                 let parts: Vec<&[u8]> = data.iter().map(|part| &part[..]).collect();
                 self.disk.write_at(*offset, &parts, *durability).map(|()| Bytes::new())
             }
-            Io::Flush | Io::Allocate { .. } => Ok(Bytes::new()),
+            Io::Flush | Io::Allocate { .. } | Io::Discard { .. } => Ok(Bytes::new()),
         }
     }
 

@@ -10,6 +10,7 @@
 //! * [readers](read_threads), started on demand, load map pages, execute read plans that would
 //!   block their caller, and issue read-ahead for [streams];
 //! * the *reduce* thread fingerprints, compares and compresses;
+//! * the *upkeep* thread reads summaries for the dedup index, and releases space that stays free;
 //! * the *background* thread destages, takes checkpoints and cleans;
 //! * the *scrub* thread checks everything stored, on request, at a set pace;
 //! * the *watch* thread logs I/O that takes too long, and that the engine has stopped.
@@ -60,6 +61,8 @@ use types::VolumeId;
 const IDLE: Duration = Duration::from_millis(500);
 /// Sleep of the background thread while it waits for work that ends without waking it.
 const BUSY: Duration = Duration::from_millis(2);
+/// Longest rest of the upkeep thread.
+const MAX_REST: Duration = Duration::from_millis(100);
 /// Time between two looks for slow I/O.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -99,6 +102,7 @@ struct Shared {
     writes: Queue<Job>,
     flushes: Queue<Job>,
     works: Queue<Job>,
+    upkeep: Queue<Job>,
     background: Background,
     /// The sleep of the watch thread.
     watch: Background,
@@ -147,6 +151,7 @@ impl Engine {
             writes: Queue::default(),
             flushes: Queue::default(),
             works: Queue::default(),
+            upkeep: Queue::default(),
             background: Background::default(),
             watch: Background::default(),
             monitor: ScrubMonitor::default(),
@@ -158,6 +163,7 @@ impl Engine {
             spawn("ibid-write", &shared, |shared| shared.serve(&shared.writes)),
             spawn("ibid-flush", &shared, |shared| shared.serve(&shared.flushes)),
             spawn("ibid-reduce", &shared, |shared| shared.serve(&shared.works)),
+            spawn("ibid-upkeep", &shared, Shared::keep_up),
             spawn("ibid-scrub", &shared, Shared::scrub_in_background),
             spawn("ibid-background", &shared, Shared::work_in_background),
             spawn("ibid-watch", &shared, Shared::watch_io),
@@ -209,9 +215,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        for queue in [&self.shared.log, &self.shared.writes, &self.shared.flushes, &self.shared.works] {
-            queue.close();
-        }
+        let Shared { log, writes, flushes, works, upkeep, .. } = &*self.shared;
+        [log, writes, flushes, works, upkeep].into_iter().for_each(Queue::close);
         self.shared.reads.close();
         for background in [&self.shared.background, &self.shared.watch] {
             background.end(|| drop(self.shared.inner.lock()));
@@ -263,6 +268,7 @@ impl Shared {
                     found.plans.extend(submitter.map(|submitter| (plan, submitter)));
                 }
                 Action::Fetch { id, plan } => self.read(Reader::Fetch(id, plan)),
+                Action::Work { id, work } if work.is_upkeep() => self.upkeep.push(Job::Work(id, work)),
                 Action::Work { id, work } => self.works.push(Job::Work(id, work)),
                 Action::Io { id, io } => match io {
                     Io::Read { .. } => self.read(Reader::Io(id, io)),
@@ -278,6 +284,7 @@ impl Shared {
     fn queue_of(&self, io: &Io) -> &Queue<Job> {
         match io {
             Io::Flush => &self.flushes,
+            Io::Discard { .. } => &self.upkeep,
             Io::Write { offset, durability: Durability::Durable, .. } => {
                 if *offset < SUPERBLOCK_AREA_BYTES {
                     &self.flushes
@@ -315,30 +322,43 @@ impl Shared {
 
     fn serve(&self, queue: &Queue<Job>) {
         while let Some(job) = queue.next() {
-            match job {
-                Job::Io(id, io) => {
-                    let result = perform(&*self.disk, &io);
-                    if let Err(error) = &result {
-                        self.log_io_error(id, &io, error);
-                    }
-                    self.locked(|core| core.io_done(id, result));
+            self.execute(job);
+        }
+    }
+
+    /// Runs the upkeep thread, which rests as long as it works: hosts come first.
+    fn keep_up(&self) {
+        while let Some(job) = self.upkeep.next() {
+            let began = clock::now();
+            self.execute(job);
+            self.upkeep.rest(clock::now().saturating_duration_since(began).min(MAX_REST));
+        }
+    }
+
+    fn execute(&self, job: Job) {
+        match job {
+            Job::Io(id, io) => {
+                let result = perform(&*self.disk, &io);
+                if let Err(error) = &result {
+                    self.log_io_error(id, &io, error);
                 }
-                Job::Work(id, work) => {
-                    let done = work.perform(&*self.disk);
-                    self.locked(|core| {
-                        core.worked(id, done);
-                        core.tick();
-                    });
-                }
+                self.locked(|core| core.io_done(id, result));
+            }
+            Job::Work(id, work) => {
+                let done = work.perform(&*self.disk);
+                self.locked(|core| {
+                    core.worked(id, done);
+                    core.tick();
+                });
             }
         }
     }
 
-    /// Logs a failed I/O. Allocations that fail are retried often, so their warnings are limited;
-    /// all others are logged, because they may stop the engine.
+    /// Logs a failed I/O. Allocations and discards that fail are repeated often, so their
+    /// warnings are limited; all others are logged, because they may stop the engine.
     fn log_io_error(&self, id: IoId, io: &Io, error: &DiskError) {
         let withheld = match io {
-            Io::Allocate { .. } => self.refused_allocations.admit(clock::now()),
+            Io::Allocate { .. } | Io::Discard { .. } => self.refused_allocations.admit(clock::now()),
             _ => Some(0),
         };
         if let Some(withheld) = withheld {

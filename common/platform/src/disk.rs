@@ -51,4 +51,13 @@ pub trait Disk: Send + Sync {
     fn flush(&self) -> Result<(), DiskError>;
     /// Reserves space, so that a later write of the range cannot fail with [`DiskError::Full`].
     fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError>;
+    /// Releases space that [`Disk::allocate`] reserved. The range then reads as unspecified values
+    /// until it is written again. A hint: a drive that cannot release space does nothing.
+    ///
+    /// # Errors
+    ///
+    /// The drive failed. The range may have been released in part.
+    fn discard(&self, _offset: u64, _bytes: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
 }

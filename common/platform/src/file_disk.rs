@@ -10,9 +10,9 @@ use rustix::fs::{Advice, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The most parts of one vectored write (IOV_MAX).
 const MAX_PARTS: usize = 1024;
@@ -57,6 +57,8 @@ pub struct FileDisk {
     direct: Option<OwnedFd>,
     is_block_device: bool,
     size: AtomicU64,
+    /// The file system or the device cannot release space.
+    keeps_space: AtomicBool,
     /// Buffers that no write uses.
     bounces: Mutex<Vec<Bounce>>,
 }
@@ -94,8 +96,14 @@ impl FileDisk {
         let direct = rustix::fs::open(path, again, Mode::empty()).ok();
         let stat = rustix::fs::fstat(&cached).map_err(disk_error)?;
         let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
-        let disk =
-            Self { cached, direct, is_block_device, size: AtomicU64::new(0), bounces: Mutex::new(vec![Bounce::new()]) };
+        let disk = Self {
+            cached,
+            direct,
+            is_block_device,
+            size: AtomicU64::new(0),
+            keeps_space: AtomicBool::new(false),
+            bounces: Mutex::new(vec![Bounce::new()]),
+        };
         let length = disk.length()?;
         let size = if size == 0 { length } else { size };
         disk.extend(size)?;
@@ -328,6 +336,37 @@ impl Disk for FileDisk {
             }
         }
     }
+
+    fn discard(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        while !self.keeps_space.load(Ordering::Relaxed) {
+            let result = match self.is_block_device {
+                true => discard_blocks(&self.cached, offset, bytes),
+                false => rustix::fs::fallocate(&self.cached, mode, offset, bytes),
+            };
+            match result {
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY) => self.keeps_space.store(true, Ordering::Relaxed),
+                result => return result.map_err(disk_error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Discards a range of a block device.
+#[allow(unsafe_code, reason = "rustix has no function for this request")]
+fn discard_blocks(device: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+    /// `BLKDISCARD` of `linux/fs.h`: _IO(0x12, 119).
+    const BLKDISCARD: libc::Ioctl = 0x1277;
+    let range = [offset, bytes];
+    // SAFETY: the request reads two 64-bit numbers at the pointer, which lives longer than the
+    // call.
+    let outcome = unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD, &raw const range) };
+    match outcome {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
 }
 
 /// Reads a part of a file or device that another process may use. Takes no exclusive access.
@@ -372,6 +411,25 @@ mod tests {
             disk.read_at(4096, &mut read).unwrap();
             assert!(read == all[..length], "{length} bytes");
         }
+    }
+
+    #[test]
+    fn discarded_range_of_a_file_takes_no_space() {
+        let scratch = TemporaryDirectory::new(None, "file-disk-").unwrap();
+        let disk = FileDisk::create(&scratch.path().join("array"), 8 << 20).unwrap();
+        let blocks = || rustix::fs::fstat(&disk.cached).unwrap().st_blocks;
+        disk.write_at(0, &[&[7; 4 << 20]], Durability::Volatile).unwrap();
+        disk.flush().unwrap();
+        let before = blocks();
+        disk.discard(1 << 20, 2 << 20).unwrap();
+        let is_released = blocks() <= before - 4096 || disk.keeps_space.load(Ordering::Relaxed);
+        assert!(is_released, "2 MiB are 4096 blocks: {before}, then {}", blocks());
+        let mut back = [0; 4096];
+        disk.read_at((1 << 20) - 4096, &mut back).unwrap();
+        assert_eq!(back, [7; 4096], "only the range is discarded");
+        disk.write_at(1 << 20, &[&[8; 4096]], Durability::Volatile).unwrap();
+        disk.read_at(1 << 20, &mut back).unwrap();
+        assert_eq!((back, disk.size()), ([8; 4096], 8 << 20));
     }
 
     #[test]

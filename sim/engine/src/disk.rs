@@ -44,6 +44,8 @@ pub enum DriveBug {
     ShortWrites,
     /// Damage also hits the bytes at this distance before and after it.
     Mirror(u64),
+    /// A discard also hits as many bytes before its range.
+    Discards,
     /// A power failure destroys each block of 4 KiB that was being written in part.
     Neighbours,
 }
@@ -92,6 +94,7 @@ struct Inner {
     pages: HashSet<u64>,
     done: u64,
     flushes: u64,
+    discards: u64,
     is_crashed: bool,
     violation: Option<String>,
     rng: Rng,
@@ -119,6 +122,7 @@ impl SimDisk {
             pages: HashSet::new(),
             done: 0,
             flushes: 0,
+            discards: 0,
             is_crashed: false,
             violation: None,
             rng,
@@ -146,6 +150,7 @@ impl SimDisk {
             pages: inner.pages.clone(),
             done: 0,
             flushes: 0,
+            discards: 0,
             is_crashed: false,
             violation: None,
             rng: Rng::new(seed),
@@ -178,6 +183,11 @@ impl SimDisk {
     /// Returns the number of accesses since the last [`SimDisk::arm`].
     pub fn done(&self) -> u64 {
         self.lock().done
+    }
+
+    /// Returns the number of discards since the drive was created or forked.
+    pub fn discards(&self) -> u64 {
+        self.lock().discards
     }
 
     /// Returns whether the drive has stopped.
@@ -438,6 +448,27 @@ impl Disk for SimDisk {
             Fate::Good => inner.reserve_space(offset, end),
             Fate::Fails(error) => Err(error),
         }
+    }
+
+    fn discard(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        let inner = &mut *self.lock();
+        if let Fate::Fails(error) = inner.count(offset, offset.saturating_add(bytes))? {
+            return Err(error);
+        }
+        let more = if inner.faults.bug == Some(DriveBug::Discards) { bytes } else { 0 };
+        let from = offset.saturating_sub(more);
+        let mut content = vec![0; (offset + bytes - from) as usize];
+        match inner.rng.below(3) {
+            0 => {}
+            1 => content.fill_with(|| inner.rng.next_u64() as u8),
+            // The drive ignores the hint.
+            _ => inner.visible.read(from, &mut content),
+        }
+        let WriteId(id) = inner.begin(from, &content, Durability::Volatile);
+        inner.pending.iter_mut().filter(|write| write.id == id).for_each(|write| write.is_finished = true);
+        inner.pages.retain(|page| !(from / PAGE..(offset + bytes) / PAGE).contains(page));
+        inner.discards += 1;
+        Ok(())
     }
 }
 

@@ -322,6 +322,7 @@ fn access(io: engine::Io) -> DriveIo {
         engine::Io::Write { offset, data, durability } => DriveIo::Write { offset, data, durability },
         engine::Io::Flush => DriveIo::Flush,
         engine::Io::Allocate { offset, bytes } => DriveIo::Allocate { offset, bytes },
+        engine::Io::Discard { offset, bytes } => DriveIo::Discard { offset, bytes },
     }
 }
 

@@ -33,6 +33,8 @@ pub enum InjectedBug {
     FailPageReads,
     /// Report success for a write that stored only its first sectors.
     IgnoreShortWrites,
+    /// Discard the bytes before a free segment with it.
+    DiscardTooMuch,
 }
 
 impl InjectedBug {
@@ -48,6 +50,7 @@ impl InjectedBug {
             Self::DamageBothCopies => Some(DriveBug::Mirror(mirror_bytes)),
             Self::LoseNeighbours => Some(DriveBug::Neighbours),
             Self::IgnoreShortWrites => Some(DriveBug::ShortWrites),
+            Self::DiscardTooMuch => Some(DriveBug::Discards),
             Self::AcceptLogLoss
             | Self::AnswerFlushEarly
             | Self::CompleteHungIo

@@ -265,6 +265,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
                 (flush.map_or(Ok(()), |flush| self.disk.finish_flush(flush)).map(|()| Bytes::new()), None)
             }
             DriveIo::Allocate { offset, bytes } => (self.disk.allocate(offset, bytes).map(|()| Bytes::new()), None),
+            DriveIo::Discard { offset, bytes } => (self.disk.discard(offset, bytes).map(|()| Bytes::new()), None),
         }
     }
 
@@ -319,5 +320,6 @@ fn describe_io(io: &DriveIo) -> String {
         }
         DriveIo::Flush => "flush".to_owned(),
         DriveIo::Allocate { offset, bytes } => format!("allocate {bytes} at {offset}"),
+        DriveIo::Discard { offset, bytes } => format!("discard {bytes} at {offset}"),
     }
 }

@@ -36,6 +36,13 @@ pub enum DriveIo {
         /// Length.
         bytes: u64,
     },
+    /// Releases space whose content is not needed.
+    Discard {
+        /// Offset on the drive.
+        offset: u64,
+        /// Length.
+        bytes: u64,
+    },
 }
 
 /// An action that the simulator must do for the subject. A plan is a read that needs the drive but

@@ -154,6 +154,10 @@ impl Disk for TimedDisk {
     fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
         self.timed("allocate", offset, bytes, || self.disk.allocate(offset, bytes))
     }
+
+    fn discard(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        self.timed("discard", offset, bytes, || self.disk.discard(offset, bytes))
+    }
 }
 
 #[cfg(test)]

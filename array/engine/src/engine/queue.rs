@@ -2,17 +2,25 @@
 
 use super::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A queue of jobs for one or more threads.
 pub(super) struct Queue<T> {
     jobs: Mutex<VecDeque<T>>,
     ready: Condvar,
+    /// Is notified when the queue is closed.
+    closed: Condvar,
     is_closed: AtomicBool,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { jobs: Mutex::new(VecDeque::new()), ready: Condvar::new(), is_closed: AtomicBool::new(false) }
+        Self {
+            jobs: Mutex::new(VecDeque::new()),
+            ready: Condvar::new(),
+            closed: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+        }
     }
 }
 
@@ -37,11 +45,20 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Blocks for a time, or until the queue is closed.
+    pub(super) fn rest(&self, time: Duration) {
+        let mut jobs = self.jobs.lock();
+        if !self.is_closed.load(Ordering::Acquire) {
+            self.closed.wait_for(&mut jobs, time);
+        }
+    }
+
     /// Lets the threads end when they have executed all jobs.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         // A thread that has just seen `is_closed` false holds the mutex until it waits.
         drop(self.jobs.lock());
         self.ready.notify_all();
+        self.closed.notify_all();
     }
 }

@@ -35,6 +35,8 @@ pub(crate) enum IoPurpose {
     Superblock { copy: usize },
     /// Reserve file system space for a segment.
     Allocate { segment: u32 },
+    /// Release the space of a free segment.
+    Discard { segment: u32 },
     /// Read a segment that the cleaner empties.
     Victim { segment: u32 },
 }

@@ -86,6 +86,14 @@ pub enum Io {
         /// Length in bytes.
         bytes: u64,
     },
+    /// Release the space of a range whose content is not needed. It is not urgent, and its errors
+    /// do no harm.
+    Discard {
+        /// First byte on the drive.
+        offset: u64,
+        /// Length in bytes.
+        bytes: u64,
+    },
 }
 
 /// Executes one I/O. Blocks until it completes.
@@ -101,5 +109,6 @@ pub(crate) fn perform(disk: &dyn Disk, io: &Io) -> Result<Bytes, DiskError> {
         }
         Io::Flush => disk.flush().map(|()| Bytes::new()),
         Io::Allocate { offset, bytes } => disk.allocate(*offset, *bytes).map(|()| Bytes::new()),
+        Io::Discard { offset, bytes } => disk.discard(*offset, *bytes).map(|()| Bytes::new()),
     }
 }

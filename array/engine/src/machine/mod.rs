@@ -31,6 +31,7 @@ mod group;
 mod io;
 mod locks;
 mod log;
+mod log_reader;
 mod options;
 mod page_loader;
 mod pins;

@@ -1,7 +1,10 @@
 //! The pool: which segments are free, open, sealed or dying, and how much of each is live.
 
+mod discards;
+
 use super::pins::CheckpointPins;
 use blockmap::SlotPlace;
+use discards::Discards;
 use ondisk::SegmentFill;
 use platform::DiskError;
 use std::collections::VecDeque;
@@ -62,7 +65,10 @@ pub(crate) struct Pool {
     ready: VecDeque<u32>,
     /// Free, without space reserved in the file system.
     unallocated: VecDeque<u32>,
+    /// Free since the array was opened; may have space in the file system from before.
+    unknown: VecDeque<u32>,
     allocating: u32,
+    discards: Discards,
     /// Added by a checkpoint that is not valid yet.
     grown: Vec<u32>,
     /// The file system refused the last allocation; no more are tried for now.
@@ -91,7 +97,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// The pool of a manifest.
     pub(crate) fn restore(segments: Vec<Segment>, next_usage: u64) -> Self {
-        let unallocated =
+        let unknown =
             (0..segments.len() as u32).filter(|segment| segments[*segment as usize].phase == Phase::Free).collect();
         let live = |only: Option<Kind>| {
             segments
@@ -106,8 +112,10 @@ impl Pool {
             pins: segments.iter().map(|_| OnceLock::new()).collect(),
             segments,
             ready: VecDeque::new(),
-            unallocated,
+            unallocated: VecDeque::new(),
+            unknown,
             allocating: 0,
+            discards: Discards::default(),
             grown: Vec::new(),
             is_exhausted: false,
             refused: 0,
@@ -181,7 +189,12 @@ impl Pool {
 
     /// Returns the number of free segments, with or without space in the file system.
     pub(crate) fn free(&self) -> u64 {
-        (self.ready.len() + self.unallocated.len()) as u64 + u64::from(self.allocating)
+        self.ready() + self.without_space() as u64
+    }
+
+    /// Returns the number of free segments that must be allocated before they may be opened.
+    fn without_space(&self) -> usize {
+        self.unallocated.len() + self.unknown.len() + (self.allocating + self.discards.in_flight()) as usize
     }
 
     /// Returns the number of segments that become free with the next checkpoint or when readers
@@ -198,9 +211,8 @@ impl Pool {
     /// Returns the number of segments that would be free, with space in the file system, if the
     /// array were opened at a checkpoint frozen now.
     pub(crate) fn free_at_restart(&self) -> u64 {
-        let unallocated =
-            if self.is_exhausted { 0 } else { self.unallocated.len() as u64 + u64::from(self.allocating) };
-        self.ready() + unallocated + self.coming()
+        let without_space = if self.is_exhausted { 0 } else { self.without_space() as u64 };
+        self.ready() + without_space + self.coming()
     }
 
     /// Returns the number of sealed segments without references, not yet in [`Pool::coming`].
@@ -232,6 +244,7 @@ impl Pool {
             return None;
         }
         let segment = self.ready.pop_front()?;
+        self.discards.note_ready(self.ready.len());
         let usage = self.next_usage;
         self.next_usage += 1;
         self.segments[segment as usize] = Segment { kind, phase: Phase::Open, usage, ..Segment::FREE };
@@ -250,6 +263,28 @@ impl Pool {
     pub(crate) fn seal(&mut self, fill: SegmentFill) {
         self.set_fill(fill);
         self.change(fill.segment, |state| state.phase = Phase::Sealed);
+    }
+
+    /// For the slow timer. Plans to release the space of segments that stay free, except of `kept`.
+    pub(crate) fn plan_discards(&mut self, kept: u64) {
+        self.discards.plan(self.ready.len(), kept);
+    }
+
+    /// True if [`Pool::discard`] has a segment to release.
+    pub(crate) fn is_discard_due(&self) -> bool {
+        self.discards.is_due(&self.ready, &self.unknown)
+    }
+
+    /// Returns a free segment whose space is to be released. It cannot be opened until
+    /// [`Pool::discarded`].
+    pub(crate) fn discard(&mut self) -> Option<u32> {
+        self.discards.next(&mut self.ready, &mut self.unknown)
+    }
+
+    /// The space of a segment was released, or could not be.
+    pub(crate) fn discarded(&mut self, segment: u32) {
+        self.discards.ended();
+        self.unallocated.push_back(segment);
     }
 
     /// Adds live sectors to a segment.
@@ -319,7 +354,8 @@ impl Pool {
         if self.ready() + u64::from(self.allocating) >= target || is_paused {
             return None;
         }
-        let segment = self.unallocated.pop_front()?;
+        // One that may have space first: reserving it costs nothing then.
+        let segment = self.unknown.pop_front().or_else(|| self.unallocated.pop_front())?;
         self.allocating += 1;
         Some(segment)
     }
@@ -350,13 +386,15 @@ impl Pool {
 
     /// True while an allocation is in flight or may be started.
     pub(crate) fn may_grow(&self) -> bool {
-        self.allocating > 0 || (!self.unallocated.is_empty() && !self.is_exhausted)
+        // A segment whose space is being released can be allocated again.
+        let is_in_flight = self.allocating > 0 || self.discards.in_flight() > 0;
+        is_in_flight || (self.without_space() > 0 && !self.is_exhausted)
     }
 
     /// True if [`Pool::may_grow`], unless each segment was refused since the last success. Retries
     /// have no end, so a request must not wait for them alone.
     pub(crate) fn is_growth_expected(&self) -> bool {
-        self.may_grow() && self.refused < self.unallocated.len() + self.allocating as usize
+        self.may_grow() && self.refused < self.without_space()
     }
 
     /// True if fewer than `target` are ready and the file system has no space for more.
@@ -372,7 +410,8 @@ impl Pool {
 
     /// True if an allocation may be started now.
     pub(crate) fn may_allocate(&self) -> bool {
-        !self.unallocated.is_empty() && !self.is_exhausted && self.failure.is_none()
+        let has_segments = !self.unallocated.is_empty() || !self.unknown.is_empty();
+        has_segments && !self.is_exhausted && self.failure.is_none()
     }
 
     /// Allows allocations again after one failed.

@@ -88,6 +88,21 @@ impl Space {
         }
     }
 
+    /// Plans to release the space of segments that have been free for some seconds. Those that
+    /// hosts or a replay of the log may need soon keep theirs.
+    pub(crate) fn plan_discards(&mut self, state: &ArrayState, checkpointer: &Checkpointer) {
+        let log = state.geometry.log_bytes.div_ceil(state.geometry.segment_bytes);
+        self.pool.plan_discards(2 * self.ready_target(state, checkpointer) + log);
+    }
+
+    /// Releases the space of free segments, a few at a time.
+    pub(crate) fn discard(&mut self, geometry: &ArrayGeometry, dispatcher: &mut Dispatcher) {
+        while let Some(segment) = self.pool.discard() {
+            let (offset, bytes) = (geometry.segment_start(segment), geometry.segment_bytes);
+            dispatcher.start_io(Io::Discard { offset, bytes }, IoPurpose::Discard { segment });
+        }
+    }
+
     /// Returns the segments that are promised to blocks of hosts.
     fn promised_segments(&self, view: View<'_>) -> u64 {
         let blocks = view.dirty.unplaced() - view.dirty.unplaced_moved();

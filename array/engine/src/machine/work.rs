@@ -92,6 +92,11 @@ impl Work {
         Self(Kind::Summaries(chain))
     }
 
+    /// True for work that no request waits for and that may take long.
+    pub(crate) fn is_upkeep(&self) -> bool {
+        matches!(self.0, Kind::Summaries(_))
+    }
+
     /// Executes the work. Blocks while it reads from the drive.
     pub fn perform(&self, disk: &dyn Disk) -> WorkDone {
         WorkDone(match &self.0 {

@@ -52,6 +52,7 @@ pub(crate) fn perform(disk: &MemoryDisk, io: &Io) -> Result<Bytes, DiskError> {
         }
         Io::Flush => disk.flush().map(|()| Bytes::new()),
         Io::Allocate { offset, bytes } => disk.allocate(*offset, *bytes).map(|()| Bytes::new()),
+        Io::Discard { offset, bytes } => disk.discard(*offset, *bytes).map(|()| Bytes::new()),
     }
 }
 

@@ -15,7 +15,8 @@ impl Core {
                 || self.destager.dedup.is_rebuild_due()
                 || self.state.map.slots.needs_free_slots(self.state.options.free_slots_target())
                 || (self.scheduler.has_memory_waiters() && !self.loader.is_loading())
-                || self.space.is_allocation_due(&self.state, &self.checkpointer))
+                || self.space.is_allocation_due(&self.state, &self.checkpointer)
+                || self.space.pool.is_discard_due())
     }
 
     /// Runs background work. Bounded.
@@ -28,6 +29,7 @@ impl Core {
             self.space.pool.revoke_checkpoint_pins();
         }
         self.allocate_ahead();
+        self.space.discard(&self.state.geometry, &mut self.dispatcher);
         self.drop_pages();
         let (space, mut cx) = self.clean_parts();
         let result = space.clean(&mut cx);
@@ -54,7 +56,8 @@ impl Core {
     }
 
     /// For a slow timer, every half second. Retries operations that failed before (file system
-    /// space for segments, reads of pages), and marks the end of an idle log.
+    /// space for segments, reads of pages), marks the end of an idle log, and plans to release the
+    /// space of segments that stay free.
     pub fn slow_tick(&mut self) {
         if self.stopped.is_none() {
             let result = self.log.mark_end(&self.state.geometry, &mut self.dispatcher);
@@ -63,6 +66,9 @@ impl Core {
         self.loader.retry_drops();
         self.space.retry_cleaning();
         self.space.pool.retry_allocation();
+        if self.stopped.is_none() {
+            self.space.plan_discards(&self.state, &self.checkpointer);
+        }
     }
 
     /// Requests a checkpoint of the present state, whether one is due or not. It is complete when

@@ -41,6 +41,8 @@ impl Core {
                     return self.stop(&format!("cannot reserve space in the file system: {error}"));
                 }
             }
+            // A segment that could not be released is free like the others.
+            (IoPurpose::Discard { segment }, _) => self.space.pool.discarded(segment),
             (IoPurpose::Victim { segment }, result) => {
                 let (space, mut cx) = self.clean_parts();
                 space.victim_read(segment, result.ok(), &mut cx);

@@ -11,6 +11,7 @@ use crate::machine::dispatcher::Dispatcher;
 use crate::machine::error::RecoverError;
 use crate::machine::io::{Action, Io, perform};
 use crate::machine::log::Log;
+use crate::machine::log_reader::LogReader;
 use crate::machine::options::Options;
 use crate::machine::page_loader::PageLoader;
 use crate::machine::pool::{Kind, Phase, Pool, Segment};
@@ -22,7 +23,6 @@ use crate::machine::space::Space;
 use crate::machine::state::ArrayState;
 use crate::machine::volume::{Volume, Volumes};
 use blockmap::{Absent, Ref, RefTarget, Root};
-use bytes::Bytes;
 use ondisk::{LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Superblock, superblock_offset};
 use platform::{Disk, DiskError, Durability};
 use types::Lsn;
@@ -140,13 +140,10 @@ impl Core {
         let mut report = Recovery::default();
         let start = self.state.geometry.log_start();
         let mut replay = Replay::new(chain_at(superblock), self.state.geometry.log_bytes, superblock.log.head);
-        let mut read = |offset: u64, length: usize| {
-            let mut bytes = vec![0; length];
-            disk.read_at(start + offset, &mut bytes).map(|()| Bytes::from(bytes))
-        };
+        let mut reader = LogReader::new(disk, &self.state.geometry);
         let mut is_readable = true;
         loop {
-            let group = match replay.next(&mut read) {
+            let group = match replay.next(|offset, length| reader.read(offset, length)) {
                 Ok(Some(group)) => group,
                 Ok(None) => break,
                 Err(ReplayError::Read(_)) => {
@@ -165,7 +162,7 @@ impl Core {
                 }
             }
         }
-        let loss = replay.find_loss(&mut read);
+        let loss = replay.find_loss(|offset, length| reader.read_exactly(offset, length));
         // An unreadable group may have been acknowledged, unlike one that a crash has torn.
         if let Some(loss) = loss.or_else(|| (!is_readable).then(|| replay.unreadable_end())) {
             if !self.state.options.accept_log_loss {
