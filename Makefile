@@ -38,6 +38,8 @@ SEED ?= 1
 # A slice of the crash campaign in every test run, with seeds derived from the commit and printed.
 SLICE ?= 5000
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
+# Recorded in the reports of the lab.
+export IBID_REVISION := $(REVISION)
 SECS ?= 600
 SCALE ?= small
 GIB ?= 16

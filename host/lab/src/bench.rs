@@ -58,6 +58,8 @@ pub struct LabBench {
     pub outstanding: Outstanding,
     /// The most bytes that an experiment may store on the target.
     pub space_limit: Option<u64>,
+    /// True to record the commands of one operation of experiments that can explain themselves.
+    pub explain: bool,
     /// Progress of the running experiment.
     bar: ProgressBar,
     /// Makes the names of created disks unique.
@@ -79,6 +81,7 @@ impl LabBench {
             repetitions: repetitions.max(1),
             outstanding,
             space_limit: None,
+            explain: false,
             bar,
             serial: Cell::new(0),
         }

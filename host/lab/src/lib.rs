@@ -12,20 +12,30 @@ mod bench;
 pub mod display;
 mod error;
 pub mod experiments;
+pub mod import;
 pub mod load;
 pub mod machine;
 pub mod pattern;
 pub mod plot;
+mod predict;
 pub mod published;
+mod raw_load;
 pub mod report;
 pub mod results;
 pub mod run;
 pub mod stats;
 mod store;
 pub mod target;
+pub mod timeline;
 mod trace;
 mod trial;
 pub mod worker;
+
+/// The revision of the source that this program was built from; `make` sets it.
+pub const REVISION: &str = match option_env!("IBID_REVISION") {
+    Some(revision) => revision,
+    None => "unknown",
+};
 
 pub use bench::{LabBench, LabScale};
 pub use error::LabError;

@@ -14,6 +14,8 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 use testing::mix;
 
+/// Seed of random offsets and of the choice between reads and writes.
+pub(crate) const SEED: u64 = 0x1ab;
 /// Longest latency that is recorded exactly, in nanoseconds: one minute.
 const MAX_NS: u64 = 60_000_000_000;
 /// Resolution of curves over time.
@@ -180,7 +182,7 @@ impl LoadState<'_> {
         if over {
             return None;
         }
-        let random = mix(self.started.wrapping_add(0x1ab));
+        let random = mix(self.started.wrapping_add(SEED));
         self.started += 1;
         let step = u64::from(self.profile.bytes);
         let places = ((self.span.end - self.span.start) / step).max(1);

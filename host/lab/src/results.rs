@@ -325,6 +325,60 @@ impl From<OutstandingCounts> for Outstanding {
     }
 }
 
+/// A duration as predicted from the rates of L0, and as measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// As in [`Sample`].
+    pub case: String,
+    /// As in [`Sample`].
+    pub setting: String,
+    /// Predicted seconds of offloads and transfers, with as many outstanding as in L0.
+    pub commands: f64,
+    /// Predicted seconds of metadata commands, one after another.
+    pub metadata: f64,
+    /// Measured seconds, the median.
+    pub seen: f64,
+}
+
+impl Prediction {
+    /// Returns the predicted seconds.
+    pub fn predicted(&self) -> f64 {
+        self.commands + self.metadata
+    }
+}
+
+/// The commands of one operation in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Title.
+    pub title: String,
+    /// The commands in order of their start.
+    pub rows: Vec<TimelineRow>,
+    /// Number of rows that were left out, and the number of rows before them.
+    pub left_out: usize,
+    /// See [`left_out`](Self::left_out).
+    pub left_out_after: usize,
+}
+
+/// Commands in sequence with the same purpose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimelineRow {
+    /// Start of the first command in seconds.
+    pub at: f64,
+    /// End of the last command in seconds.
+    pub until: f64,
+    /// The disk that they were sent to.
+    pub disk: String,
+    /// Name of the command.
+    pub command: String,
+    /// Number of commands.
+    pub commands: u64,
+    /// Bytes described or transferred.
+    pub bytes: u64,
+    /// What they do for the operation.
+    pub meaning: String,
+}
+
 /// Results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentFindings {
@@ -346,6 +400,10 @@ pub struct ExperimentFindings {
     pub seen: Vec<String>,
     /// Explanations of differences from the published figures.
     pub why: Vec<String>,
+    /// Durations predicted from L0, if it was run.
+    pub predictions: Vec<Prediction>,
+    /// Timelines of single operations, if they were requested.
+    pub timelines: Vec<Timeline>,
 }
 
 impl ExperimentFindings {
@@ -392,7 +450,7 @@ pub enum Ending {
 /// An experiment with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentOutcome {
-    /// `L1` to `L11`.
+    /// `L0` to `L11`, `H8`, or `S1`.
     pub id: String,
     /// Name on the command line.
     pub name: String,
@@ -440,7 +498,7 @@ pub struct TargetInfo {
 }
 
 /// Version of the format of the JSON report.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// Settings that a run can be repeated with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -457,8 +515,10 @@ pub struct RunSettings {
     pub space_limit: Option<u64>,
     /// Advanced settings of the host, and their values unless an experiment varies them.
     pub host: Vec<(String, u64)>,
-    /// How test data is made; the seeds are constants of the experiments.
+    /// How test data is made.
     pub data: String,
+    /// Seeds of test data and loads, by experiment.
+    pub seeds: Vec<(String, u64)>,
 }
 
 /// A whole run.
@@ -470,6 +530,8 @@ pub struct LabReport {
     pub settings: RunSettings,
     /// Version of the lab.
     pub version: String,
+    /// Revision of its source, or `unknown`.
+    pub revision: String,
     /// `small` or `paper`.
     pub scale: String,
     /// Start time in milliseconds since 1970.

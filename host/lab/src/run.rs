@@ -7,6 +7,7 @@ use crate::display;
 use crate::error::LabError;
 use crate::experiments::{self, Experiment};
 use crate::machine::{LoadMeter, MachineInfo};
+use crate::predict;
 use crate::published;
 use crate::report::WriteError;
 use crate::results::{
@@ -47,6 +48,8 @@ pub struct LabPlan {
     pub outstanding: Outstanding,
     /// If true, no progress bar is shown.
     pub quiet: bool,
+    /// If true, L2 records the commands of one deployment for each setting.
+    pub explain: bool,
     /// The most bytes that an experiment may store on the target; `None` for the default: no limit
     /// for an array of the lab and at paper scale, otherwise [`SPACE_LIMIT`].
     pub space_limit: Option<u64>,
@@ -74,11 +77,13 @@ pub async fn run(
     let mut bench = LabBench::new(target, plan.scale, plan.repetitions, plan.outstanding, plan.quiet);
     let is_limited = !plan.targets.is_empty() && plan.scale == LabScale::Small;
     bench.space_limit = plan.space_limit.or(is_limited.then_some(SPACE_LIMIT));
+    bench.explain = plan.explain;
     bench.end(&space_line(&bench, &experiments));
     let mut report = LabReport {
         schema: SCHEMA,
         settings: settings(plan, &bench, &experiments),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: crate::REVISION.to_owned(),
         scale: plan.scale.to_string(),
         begun,
         secs: 0.0,
@@ -87,20 +92,31 @@ pub async fn run(
         machine: MachineInfo::current(),
         outcomes: Vec::new(),
     };
-    let earlier = plan.resumed.as_ref().map(|earlier| check_resumable(earlier, &report)).transpose()?;
+    if let Some(earlier) = &plan.resumed {
+        report.outcomes = kept(check_resumable(earlier, &report)?);
+    }
     for experiment in &experiments {
-        let done = |o: &&ExperimentOutcome| o.id == experiment.id && o.ending == Ending::Done;
-        if let Some(done) = earlier.and_then(|earlier| earlier.outcomes.iter().find(done)) {
+        if let Some(done) = report.outcomes.iter().find(|outcome| outcome.id == experiment.id) {
             bench.end(&line(done));
-            report.outcomes.push(done.clone());
             continue;
         }
-        report.outcomes.push(run_experiment(&bench, experiment).await);
+        let mut outcome = run_experiment(&bench, experiment).await;
+        if let Some(raw) = report.outcomes.iter().find(|outcome| outcome.id == experiments::ALL[0].id) {
+            outcome.findings.predictions = predict::predict(&outcome, &raw.findings.samples);
+        }
+        report.outcomes.push(outcome);
+        report.outcomes.sort_by_key(|outcome| experiments::order(&outcome.id));
         report.secs = clock::now().duration_since(since).as_secs_f64();
         so_far(&report)?;
     }
     bench.finish();
     Ok(report)
+}
+
+/// Returns the finished experiments of an earlier report, requested again or not: the new report
+/// replaces the earlier one.
+fn kept(earlier: &LabReport) -> Vec<ExperimentOutcome> {
+    earlier.outcomes.iter().filter(|outcome| outcome.ending == Ending::Done).cloned().collect()
 }
 
 /// Returns the earlier report if its samples are comparable with those of `report`.
@@ -138,6 +154,9 @@ fn settings(plan: &LabPlan, bench: &LabBench, experiments: &[Experiment]) -> Run
     if let Some(limit) = bench.space_limit {
         command += &format!(" --space-limit {limit}");
     }
+    if plan.explain {
+        command += " --explain";
+    }
     let mover = bench.mover();
     let host = [
         ("/DataMover/HardwareAcceleratedMove", u64::from(mover.hardware_move)),
@@ -152,7 +171,8 @@ fn settings(plan: &LabPlan, bench: &LabBench, experiments: &[Experiment]) -> Run
         outstanding: plan.outstanding.into(),
         space_limit: bench.space_limit,
         host: host.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-        data: "five of six blocks of 4 KiB repeat, half of each block is zeros; constant seeds".to_owned(),
+        data: "five of six blocks of 4 KiB repeat, half of each block is zeros".to_owned(),
+        seeds: experiments::SEEDS.map(|(name, seed)| (name.to_owned(), seed)).to_vec(),
     }
 }
 
@@ -306,6 +326,16 @@ fn describe_figure(figure: &Figure) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::report;
+
+    #[test]
+    fn resumed_run_keeps_all_finished_experiments() {
+        let mut earlier = report();
+        assert!(earlier.outcomes.len() > 2 && earlier.outcomes.iter().any(|o| o.ending != Ending::Done));
+        earlier.outcomes[0].ending = Ending::Failed("the target was stopped".to_owned());
+        let ids: Vec<String> = kept(&earlier).into_iter().map(|outcome| outcome.id).collect();
+        let done = earlier.outcomes.iter().skip(1).filter(|o| o.ending == Ending::Done).map(|o| o.id.clone());
+        assert_eq!(ids, done.collect::<Vec<_>>());
+    }
 
     #[test]
     fn secrets_are_left_out_of_the_report() {

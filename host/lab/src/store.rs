@@ -4,6 +4,7 @@ use crate::bench::LabBench;
 use crate::error::LabError;
 use crate::load::GuestDisk;
 use crate::pattern::Pattern;
+use crate::predict::HostCommands;
 use crate::target;
 use crate::trace::TracedDisk;
 use bytes::Bytes;
@@ -49,6 +50,8 @@ pub(crate) struct UnmapResult {
     pub(crate) iterations: u64,
     /// Number of UNMAP commands.
     pub(crate) commands: u64,
+    /// All commands.
+    pub(crate) all: HostCommands,
     /// False if the device does not support UNMAP, so that nothing was done.
     pub(crate) supported: bool,
 }
@@ -209,7 +212,7 @@ impl LabDatastore {
 
     /// Unmaps the free space, `blocks` blocks per iteration.
     pub(crate) async fn unmap(&self, blocks: u64) -> Result<UnmapResult, LabError> {
-        let begun = clock::now();
+        let (begun, before) = (clock::now(), self.device.counters());
         let (summary, supported) =
             match virtual_disk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, self.settings, &|_| ())
                 .await
@@ -219,7 +222,9 @@ impl LabDatastore {
                 Err(error) => return Err(error.into()),
             };
         let (iterations, commands) = (summary.iterations, summary.work.unmap.commands);
-        Ok(UnmapResult { time: clock::now().duration_since(begun), iterations, commands, supported })
+        let time = clock::now().duration_since(begun);
+        let all = HostCommands::of(&self.device.counters().since(&before), summary.work);
+        Ok(UnmapResult { time, iterations, commands, all, supported })
     }
 }
 

@@ -100,12 +100,21 @@ impl LabTarget {
 
     /// Opens disk number `at` for the host `host`, with a path through every portal.
     pub async fn open(&self, at: usize, host: &str, statistics: &Statistics) -> Result<Arc<IscsiDisk>, LabError> {
+        self.open_with(at, host, DiskOptions { statistics: statistics.clone(), ..DiskOptions::default() }).await
+    }
+
+    /// Opens disk number `at` with these options.
+    pub(crate) async fn open_with(
+        &self,
+        at: usize,
+        host: &str,
+        options: DiskOptions,
+    ) -> Result<Arc<IscsiDisk>, LabError> {
         let disk = self.disk(at)?;
         let path = |url: &Url| {
             let url = Url { lun: disk.lun, ..url.clone() };
             PathConfig { config: InitiatorConfig::new(&initiator(host), &url), lun: disk.lun }
         };
-        let options = DiskOptions { statistics: statistics.clone(), ..DiskOptions::default() };
         Ok(Arc::new(IscsiDisk::open(self.urls.iter().map(path).collect(), options).await?))
     }
 

@@ -77,6 +77,46 @@ def run(lab: Lab) -> Iterator[Result]:
         assert "faster with 16 MB" in page.read_text(), "the page lacks a figure"
         return "two targets on one page"
 
+    def explained() -> str:
+        with Array(lab.bin, capacity="16GiB", base=lab.scratch("arrays")) as array:
+            array.start()
+            targets = [word for lun in (1, 2) for word in ("--target", array.volume(f"lab{lun}", "2TiB", lun))]
+            names = ["primitives", "deploy", "--explain", "--repeat", "1", "--quiet"]
+            done = command([host.program, "lab", "run", *names, "--out", str(out / "explained"), *targets], limit=600)
+        report = json.loads((out / "explained" / "report.json").read_text())
+        found = report["outcomes"][1]["findings"]
+        settings = [timeline["title"].split(", ")[1] for timeline in found["timelines"]]
+        assert settings == ["XCOPY off", "XCOPY on"] and "EXTENDED COPY" in done.stdout, done.stdout
+        rows = found["timelines"][1]["rows"]
+        assert sum(row["commands"] for row in rows if row["command"] == "EXTENDED COPY") == 64, "1 GiB by 16 MiB"
+        times = {p["setting"]: (p["commands"] + p["metadata"], p["seen"]) for p in found["predictions"]}
+        assert set(times) == {"XCOPY off", "XCOPY on"} and min(min(pair) for pair in times.values()) > 0, times
+        return "; ".join(f"{name}: predicted {p:.3f} s, seen {seen:.3f} s" for name, (p, seen) in times.items())
+
+    def captures_of_hosts() -> str:
+        device = "\\\\esx1\\Physical Disk SCSI Device(naa.6001)\\"
+        header = ["(PDH-CSV 4.0) (UTC)(0)", *(device + name for name in ("Commands/sec", "CLONE_RD"))]
+        lines = [header, ["11/23/2026 09:00:00", "12.00", "0"], ["11/23/2026 09:00:05", "90.00", "64"]]
+        capture, log, into = out / "esxtop.csv", out / "vmkernel.log", out / "imported"
+        capture.write_text("".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines))
+        log.write_text("2026-11-23T09:00:01Z cpu0:1)Unmap: Async Unmapped 200 blocks from volume 5a1-b\n")
+        command(
+            [
+                host.program,
+                "lab",
+                "import",
+                f"esx={capture}",
+                str(log),
+                str(array_out / "report.json"),
+                "--out",
+                str(into),
+            ]
+        )
+        outcomes = json.loads((into / "report.json").read_text())["outcomes"]
+        assert [o["id"] for o in outcomes] == ["C1", "C3", "C5", "L6", "L8"], [o["id"] for o in outcomes]
+        assert "200 blocks in 1 iterations" in (into / "report.html").read_text()
+        return "commands, offloads, a log and a report of the lab on one page"
+
     def full_disks_are_left_alone() -> str:
         with Array(lab.bin, capacity="4GiB", base=lab.scratch("arrays")) as array:
             array.start()
@@ -96,6 +136,8 @@ def run(lab: Lab) -> Iterator[Result]:
             ("the report", a_report_for_people_and_scripts),
             ("tgt", against_tgt),
             ("a comparison", a_comparison),
+            ("predicted and explained", explained),
+            ("captures of hosts", captures_of_hosts),
             ("a disk with other content", full_disks_are_left_alone),
         ],
     )

@@ -23,10 +23,14 @@ pub(crate) enum LabVerb {
     #[command(after_help = "Examples:\n  ibid-host lab run all\n  ibid-host lab run deploy L8 --scale paper\n  \
                             ibid-host lab run all --target iscsi://10.0.0.5/iqn.2010-06.com.example:array --erase")]
     Run(RunArgs),
+    /// Plot time over outstanding commands, transfer size and distance
+    Sweep(SweepArgs),
     /// Repeat the run of a JSON report
     Reproduce(ReproduceArgs),
     /// Compare JSON reports of several targets or releases
     Compare(CompareArgs),
+    /// Make a report of captures of hosts (esxtop -b, vmkernel.log)
+    Import(ImportArgs),
     /// Deploy disks as one of several processes (started by `lab run`)
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -59,6 +63,17 @@ pub(crate) struct CompareArgs {
     out: PathBuf,
 }
 
+/// Options of `lab import`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ImportArgs {
+    /// CSV files of esxtop -b, as FILE or NAME=FILE, vmkernel.log, and report.json of the lab
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// Directory for report.html, report.json and samples.csv
+    #[arg(long, default_value = "lab-import", value_name = "DIR")]
+    out: PathBuf,
+}
+
 /// Options of `lab worker`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkerArgs {
@@ -79,6 +94,23 @@ pub(crate) struct RunArgs {
     /// Experiments by id (L2) or name (deploy), or `all`
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
+    /// Print the commands of one deployment in time (with L2)
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Options of `lab sweep`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SweepArgs {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Options of every measurement.
+#[derive(Args, Clone, Debug)]
+struct Options {
     /// Target URL; one per portal [default: start an array]
     ///
     /// iscsi://host:port/iqn measures all disks of the target, with /LUN only that disk. Repeat the
@@ -131,9 +163,13 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(verb: &LabVerb) -> Result<(), Failure> {
     match verb {
         LabVerb::List { json } => list(*json),
-        LabVerb::Run(args) => interruptible(measure(args)).await,
+        LabVerb::Run(args) => interruptible(measure(&args.names, args.explain, &args.options)).await,
+        LabVerb::Sweep(args) => {
+            interruptible(measure(&[experiments::SWEEP.name.to_owned()], false, &args.options)).await
+        }
         LabVerb::Reproduce(args) => interruptible(reproduce(args)).await,
         LabVerb::Compare(args) => compare(args),
+        LabVerb::Import(args) => import(args),
         LabVerb::Worker(args) => {
             let worker = Worker { urls: args.url.clone(), host: args.host.clone(), outstanding: args.outstanding };
             ::lab::worker::serve(&worker).await.map_err(begin_failed)
@@ -165,9 +201,14 @@ fn list(json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn measure(args: &RunArgs) -> Result<(), Failure> {
+async fn measure(names: &[String], explain: bool, args: &Options) -> Result<(), Failure> {
+    let explained = experiments::select(names).unwrap_or_default().iter().any(|e| e.name == "deploy");
+    if explain && !explained {
+        return Err(Failure::usage("--explain explains a deployment", "add the experiment L2"));
+    }
     let plan = LabPlan {
-        names: args.names.clone(),
+        names: names.to_vec(),
+        explain,
         targets: args.target.clone(),
         ibid: args.ibid.clone(),
         scratch: args.scratch.clone(),
@@ -180,6 +221,9 @@ async fn measure(args: &RunArgs) -> Result<(), Failure> {
         resumed: resumed(args)?,
     };
     let found = run_and_write(&plan, &args.out).await?;
+    for timeline in found.outcomes.iter().flat_map(|outcome| &outcome.findings.timelines) {
+        out!("{}", ::lab::timeline::text(timeline));
+    }
     verdict(&found, args.strict)
 }
 
@@ -194,7 +238,7 @@ async fn run_and_write(plan: &LabPlan, out: &Path) -> Result<LabReport, Failure>
 }
 
 /// Reads the report that `--resume` continues; `None` if there is none yet.
-fn resumed(args: &RunArgs) -> Result<Option<LabReport>, Failure> {
+fn resumed(args: &Options) -> Result<Option<LabReport>, Failure> {
     let path = args.out.join(report::FILES[0]);
     if !args.resume || !path.exists() {
         return Ok(None);
@@ -218,12 +262,23 @@ async fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
         repetitions: earlier.repetitions,
         outstanding: earlier.settings.outstanding.into(),
         quiet: false,
+        explain: false,
         space_limit: earlier.settings.space_limit,
         resumed: None,
     };
     let again = run_and_write(&plan, &args.out).await?;
     let pair = [("earlier".to_owned(), earlier), ("reproduced".to_owned(), again)];
     out!("{}", report::compare::text(&pair));
+    Ok(())
+}
+
+fn import(args: &ImportArgs) -> Result<(), Failure> {
+    let imported = ::lab::import::import(&args.files).map_err(|error| {
+        Failure::usage(error.to_string(), "name a file of `esxtop -b`, and optionally a vmkernel.log")
+    })?;
+    let page =
+        report::write(&imported, &args.out).map_err(|error| Failure::usage(error.to_string(), "use another --out"))?;
+    outln!("{}", page.display());
     Ok(())
 }
 

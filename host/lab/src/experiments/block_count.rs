@@ -13,6 +13,8 @@ use crate::trial::{self, figure};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use virtual_disk::{DiskFormat, FileAccess, MoverSettings};
 
+/// Seed of the test data.
+pub(super) const SEED: u64 = 10;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
@@ -48,23 +50,26 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     if fitting.len() < sizes.len() {
         findings.notes.push(ReportNote::LeftOut("the disk is too small for the larger sizes of this scale.".into()));
     }
-    let mut last = None;
+    let (mut last, mut is_cloned) = (None, false);
     for size in &fitting {
         bench.step(format!("creating a datastore of {}", display::bytes(*size)));
         let store = LabDatastore::format(bench, 0, "esx01", Some(*size)).await?;
         let template = template(bench, &store, *size).await?;
+        // Clones of a target without EXTENDED COPY take long, so UNMAP is tried before them.
+        if !store.unmap(counts[0]).await?.supported {
+            let text = "the target does not support UNMAP, so there is nothing to measure.";
+            findings.notes.push(ReportNote::Unsupported(text.into()));
+            template.close().await?;
+            return store.unmount().await;
+        }
+        let counts = useful(counts, store.free().await?);
         for repetition in 0..repetitions {
-            for count in trial::alternating(&useful(counts, *size), repetition) {
+            for count in trial::alternating(&counts, repetition) {
                 bench.step(format!("{}, {count} blocks, run {}", display::bytes(*size), repetition + 1));
-                fill(bench, &store, &template).await?;
+                is_cloned |= fill(bench, &store, &template).await?;
                 // A scan of the disk is slow on some arrays, so it is done once for each count.
                 let before = if repetition == 0 { store.mapped().await? } else { None };
                 let returned = store.unmap(count).await?;
-                if !returned.supported {
-                    let text = "the target does not support UNMAP, so there is nothing to measure.";
-                    findings.notes.push(ReportNote::Unsupported(text.into()));
-                    return store.unmount().await;
-                }
                 note(&mut findings.samples, *size, count, &returned, repetition);
                 if let (Some(before), Some(after)) =
                     (before, if before.is_some() { store.mapped().await? } else { None })
@@ -81,40 +86,47 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
         store.unmount().await?;
     }
     judge(findings, &fitting, counts);
-    explain(findings, &fitting, counts, last);
+    explain(findings, &fitting, counts, last, is_cloned);
     Ok(())
 }
 
 /// Returns the counts that are at most the number of free blocks: a larger one is the same run.
-fn useful(counts: &[u64], size: u64) -> Vec<u64> {
-    counts.iter().copied().filter(|count| *count <= size / BLOCK).collect()
+fn useful(counts: &[u64], free: u64) -> Vec<u64> {
+    counts.iter().copied().filter(|count| *count <= free / BLOCK).collect()
+}
+
+/// Returns the counts that were measured.
+fn measured(samples: &Samples, size: u64, counts: &[u64]) -> Vec<u64> {
+    let is_measured = |count: &u64| samples.median(key(&case(size), &count.to_string(), "time")).is_some();
+    counts.iter().copied().filter(is_measured).collect()
 }
 
 /// Creates the disk that is cloned. It takes a small part of the datastore.
 async fn template(bench: &LabBench, store: &LabDatastore, size: u64) -> Result<Disk, LabError> {
     let bytes = (size / 32).min(bench.scale.pick(2 * GIB, 64 * GIB)) / BLOCK * BLOCK;
     let (disk, _) = store.create("template", bytes, DiskFormat::ZeroedThick, bench.mover()).await?;
-    disk.fill(bytes, &Pattern::new(Reducibility::VIRTUAL_MACHINE, 10)).await?;
+    disk.fill(bytes, &Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED)).await?;
     disk.close().await?;
     let settings = MoverSettings { max_transfer_kib: 16384, ..bench.mover() };
     store.open("template", FileAccess::Read, settings).await
 }
 
 /// Fills the free space with clones of the template and deletes them, so that the array has
-/// something to return.
-async fn fill(bench: &LabBench, store: &LabDatastore, template: &Disk) -> Result<(), LabError> {
+/// something to return. Returns true if the array copied them.
+async fn fill(bench: &LabBench, store: &LabDatastore, template: &Disk) -> Result<bool, LabError> {
     // A part stays free for the descriptors and the metadata of the clones.
     let count = (store.free().await? / 100 * 98) / template.bytes().max(1);
     let names: Vec<String> = (0..count).map(|_| format!("fill{:05}", bench.serial())).collect();
     let clones = names.iter().map(|name| async move {
-        let (copy, _) = template.copy_to(store, name).await?;
-        copy.close().await
+        let (copy, report) = template.copy_to(store, name).await?;
+        copy.close().await?;
+        Ok::<bool, LabError>(report.by_host.is_none())
     });
-    stream::iter(clones).buffer_unordered(CLONES_AT_ONCE).try_collect::<()>().await?;
+    let clones: Vec<bool> = stream::iter(clones).buffer_unordered(CLONES_AT_ONCE).try_collect().await?;
     for name in &names {
         store.remove(name).await?;
     }
-    Ok(())
+    Ok(!clones.is_empty() && clones.into_iter().all(|by_array| by_array))
 }
 
 fn case(size: u64) -> String {
@@ -126,7 +138,9 @@ fn note(samples: &mut Samples, size: u64, count: u64, returned: &UnmapResult, re
     let mut push = |measure, unit, value| samples.push(key(&case, &count, measure), repetition, unit, value);
     push("time", MeasureUnit::Seconds, returned.time.as_secs_f64());
     push("iterations", MeasureUnit::Count, returned.iterations as f64);
+    push(trial::SAMPLED, MeasureUnit::Seconds, returned.time.as_secs_f64());
     push("commands", MeasureUnit::Count, returned.commands as f64);
+    returned.all.note(samples, (&case, &count), repetition, 1);
 }
 
 fn judge(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64]) {
@@ -163,12 +177,12 @@ fn judge(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64]) {
     let figures: Vec<Figure> = sizes.iter().flat_map(|size| shape(samples, *size, counts)).collect();
     let seen = sizes.iter().map(|size| {
         let spread = |count: &u64| samples.spread(key(&case(*size), &count.to_string(), "time"));
-        let times = useful(counts, *size).into_iter().filter_map(|count| {
+        let times = measured(samples, *size, counts).into_iter().filter_map(|count| {
             let time = display::spread(spread(&count)?, MeasureUnit::Seconds);
             [200, 60_000].contains(&count).then(|| format!("{time} at {} blocks", display::number(count as f64)))
         });
         let times = times.collect::<Vec<_>>().join(", ");
-        let freed = useful(counts, *size)
+        let freed = measured(samples, *size, counts)
             .into_iter()
             .filter_map(|count| samples.median(key(&case(*size), &count.to_string(), "space returned")));
         let freed = freed
@@ -188,8 +202,7 @@ fn shape(samples: &Samples, size: u64, counts: &[u64]) -> Vec<Figure> {
     let over = |s: &Samples, few: u64, many: u64| {
         trial::ratio(s, key(&name, &few.to_string(), "time"), key(&name, &many.to_string(), "time"))
     };
-    let useful = useful(counts, size);
-    let last = useful.last().copied().unwrap_or(0);
+    let last = measured(samples, size, counts).last().copied().unwrap_or(0);
     let flat = if last > FLAT.1 { vec![(200, FLAT.1), (FLAT.1, last)] } else { vec![(200, last)] };
     flat.into_iter()
         .map(|(few, many)| {
@@ -201,7 +214,13 @@ fn shape(samples: &Samples, size: u64, counts: &[u64]) -> Vec<Figure> {
 }
 
 /// Explains the curve: the duration is a cost per iteration plus a cost per block.
-fn explain(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64], last: Option<(u64, UnmapResult)>) {
+fn explain(
+    findings: &mut ExperimentFindings,
+    sizes: &[u64],
+    counts: &[u64],
+    last: Option<(u64, UnmapResult)>,
+    is_cloned: bool,
+) {
     let Some(size) = sizes.last() else { return };
     let samples = &findings.samples;
     let point = |count: &u64| {
@@ -209,7 +228,7 @@ fn explain(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64], las
         let median = |measure| samples.median(key(&case(*size), &count, measure));
         Some((median("iterations")?, median("time")?))
     };
-    let points: Vec<(f64, f64)> = useful(counts, *size).iter().filter_map(point).collect();
+    let points: Vec<(f64, f64)> = measured(samples, *size, counts).iter().filter_map(point).collect();
     let per_iteration = stats::slope(&points);
     let least = points.iter().map(|point| point.1).reduce(f64::min);
     // How much the duration changes from 60 000 blocks on, if there are larger counts.
@@ -232,11 +251,11 @@ fn explain(findings: &mut ExperimentFindings, sizes: &[u64], counts: &[u64], las
     }));
     findings.add_reason(last.map(|(count, returned)| {
         format!(
-            "At {} blocks per iteration the host sent {} UNMAP commands in {} iterations. The freed space held clones by \
-             XCOPY, as in the published tests.",
+            "At {} blocks per iteration the host sent {} UNMAP commands in {} iterations. The freed space held {}.",
             display::number(count as f64),
             display::number(returned.commands as f64),
-            display::number(returned.iterations as f64)
+            display::number(returned.iterations as f64),
+            if is_cloned { "clones by XCOPY, as in the published tests" } else { "copies that the host had written" }
         )
     }));
 }

@@ -18,6 +18,8 @@ use std::time::Duration;
 use virtual_disk::{BootWorkload, DiskFormat, FileAccess};
 
 const MIB: u64 = 1 << 20;
+/// Seed of the test data.
+pub(super) const SEED: u64 = 5;
 const GIB: u64 = 1 << 30;
 /// Number of disks of the workload.
 const DISKS: usize = 5;
@@ -164,7 +166,7 @@ async fn run_storm(bench: &LabBench, storm: Storm, setting: Setting) -> Result<S
 
 /// Runs the workload on all disks.
 async fn workload(disks: &[Disk], over: &Cell<bool>) -> Result<Vec<LoadResult>, LabError> {
-    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 5);
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED);
     let stop = || over.get();
     let loads = disks.iter().map(|disk| load::run(disk, WORKLOAD, 0..256 * MIB, &pattern, LoadEnd::When(&stop)));
     try_join_all(loads).await

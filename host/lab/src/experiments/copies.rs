@@ -5,18 +5,21 @@ use crate::bench::LabBench;
 use crate::display;
 use crate::error::LabError;
 use crate::pattern::{Pattern, Reducibility};
-use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, key};
+use crate::predict::HostCommands;
+use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, Timeline, key};
 use crate::store::{Disk, LabDatastore};
+use crate::timeline;
 use crate::trial::{self, Setting};
 use crate::worker::Workers;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
+use multipath::CountersSnapshot;
 use platform::clock;
 use std::time::Duration;
 use virtual_disk::{CopyReport, DiskFormat, FileAccess, HostCopyReason, MoverSettings, MoverWork};
 
 /// Seed of the template data.
-const SEED: u64 = 2015;
+pub(super) const SEED: u64 = 2015;
 /// Pieces of 1 MiB compared after a copy, spread over the disk, to detect a copy of wrong blocks.
 pub(super) const CHECKED_PIECES: u64 = 8;
 
@@ -54,6 +57,8 @@ pub(super) struct CopyResult {
     pub(super) rounds: u32,
     /// Commands sent in all rounds.
     pub(super) work: MoverWork,
+    /// The same with those for metadata.
+    pub(super) all: HostCommands,
     /// Why data went through the host although an offload was requested.
     pub(super) refused: Option<HostCopyReason>,
 }
@@ -140,9 +145,9 @@ impl CopyDatastores<'_> {
         let to = self.destination();
         let names: Vec<String> = (0..count).map(|_| format!("vm{:04}", self.bench.serial())).collect();
         let source = self.source.open(&template.name, FileAccess::Read, settings).await?;
-        let begun = clock::now();
+        let (begun, before) = (clock::now(), self.counters());
         let copies = try_join_all(names.iter().map(|name| source.copy_to(to, name))).await?;
-        let time = clock::now().duration_since(begun);
+        let (time, counted) = (clock::now().duration_since(begun), self.counters().since(&before));
         source.close().await?;
         let mut copied = CopyResult { time, rounds: 1, ..CopyResult::default() };
         for ((copy, report), name) in copies.into_iter().zip(&names) {
@@ -151,7 +156,38 @@ impl CopyDatastores<'_> {
             copy.close().await?;
             to.remove(name).await?;
         }
+        copied.all = HostCommands::of(&counted, copied.work);
         Ok(copied)
+    }
+
+    /// Returns the commands that the host has sent to both disks.
+    pub(super) fn counters(&self) -> CountersSnapshot {
+        let source = self.source.device().counters();
+        self.destination.as_ref().map_or(source, |to| source.plus(&to.device().counters()))
+    }
+
+    /// Deploys one machine and returns its commands in time.
+    pub(super) async fn explained(
+        &self,
+        template: &PreparedTemplate,
+        title: &str,
+        settings: MoverSettings,
+    ) -> Result<Timeline, LabError> {
+        let (to, name) = (self.destination(), format!("vm{:04}", self.bench.serial()));
+        let source = self.source.open(&template.name, FileAccess::Read, settings).await?;
+        self.source.traced().start();
+        to.traced().start();
+        let copied = source.copy_to(to, &name).await;
+        // Within one datastore, both are the same disk.
+        let mut records = vec![("destination", to.traced().stop())];
+        if self.destination.is_some() {
+            records.push(("source", self.source.traced().stop()));
+        }
+        source.close().await?;
+        let (copy, _) = copied?;
+        copy.close().await?;
+        to.remove(&name).await?;
+        Ok(timeline::timeline(title, &records))
     }
 
     /// Copies a template within its datastore and opens the copy for writing with `settings`.
@@ -234,7 +270,13 @@ impl CopyResult {
         self.time += round.time;
         self.rounds += round.rounds;
         self.work = add(self.work, round.work);
+        self.all.plus(&round.all);
         self.refused = self.refused.or(round.refused);
+    }
+
+    /// Sets the commands that the host counted.
+    pub(super) fn count(&mut self, counted: &CountersSnapshot) {
+        self.all = HostCommands::of(counted, self.work);
     }
 
     /// Returns the mean duration of a round in seconds.
@@ -269,6 +311,7 @@ impl CopyResult {
             MeasureUnit::MibPerSecond,
             self.wire_bytes() as f64 / f64::from(1 << 20) / seconds.max(1e-9),
         );
+        self.all.note(samples, (case, setting.name), repetition, self.rounds);
     }
 }
 

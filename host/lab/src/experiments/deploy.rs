@@ -40,6 +40,14 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     if let [Some(off), Some(on)] = last {
         judge(findings, bench, &off, &on);
     }
+    if bench.explain {
+        for setting in &XCOPY {
+            bench.say(format!("{}, recording one deployment", setting.name));
+            let settings = MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..bench.mover() };
+            let title = format!("One deployment, {}", setting.name);
+            findings.timelines.push(datastores.explained(&template, &title, settings).await?);
+        }
+    }
     datastores.close().await?;
     Ok(())
 }

@@ -17,6 +17,8 @@ use std::time::Duration;
 use virtual_disk::{DiskFormat, MoverSettings};
 
 const MIB: u64 = 1 << 20;
+/// Seed of the test data.
+pub(super) const SEED: u64 = 9;
 const GIB: u64 = 1 << 30;
 /// Index of the control case, where no zeroing is left to do.
 const EAGER: usize = 4;
@@ -42,7 +44,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     let filled = bench.scale.pick(512 * MIB, 20 * GIB);
     bench.say("creating a datastore");
     let store = LabDatastore::format(bench, 0, "esx01", None).await?;
-    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 9);
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED);
     bench.plan((KINDS.len() + 2) * bench.repetitions as usize);
     *findings = ExperimentFindings {
         setup: format!("sequential writes of 32 KB, 32 outstanding, {} each; then a thin disk of {}, written twice", display::bytes(size), display::bytes(filled)),

@@ -18,6 +18,8 @@ use std::time::Duration;
 use virtual_disk::{DiskFormat, MoverSettings};
 
 const MIB: u64 = 1 << 20;
+/// Seed of the test data.
+pub(super) const SEED: u64 = 4;
 const GIB: u64 = 1 << 30;
 /// State of the machine during the migration.
 const STATES: [&str; 3] = ["powered off", "idle", "busy"];
@@ -94,16 +96,21 @@ async fn moved(
     let over = Cell::new(false);
     let target = format!("{name}-moved");
     let migration = async {
-        let begun = platform::clock::now();
+        let (begun, before) = (platform::clock::now(), datastores.counters());
         let result = disk.migrate(datastores.destination(), &target).await;
         over.set(true);
         let time = platform::clock::now().duration_since(begun);
+        let counted = datastores.counters().since(&before);
         let mut copied = CopyResult { time, rounds: 1, ..CopyResult::default() };
         copied.add(&result?, settings);
+        // The writes of a guest are no part of the migration.
+        if state == STATES[0] {
+            copied.count(&counted);
+        }
         Ok::<CopyResult, LabError>(copied)
     };
     let guest_disk =
-        RecordedDisk { disk, pattern: Pattern::new(Reducibility::VIRTUAL_MACHINE, 4), writes: RefCell::default() };
+        RecordedDisk { disk, pattern: Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED), writes: RefCell::default() };
     let guest = async {
         let stop = || over.get();
         match state {

@@ -1,4 +1,4 @@
-//! The experiments L1 to L11 and H8, one file each.
+//! The experiments L0 to L11, H8 and the sweep S1, one file each.
 
 mod block_count;
 mod boot_storm;
@@ -9,7 +9,9 @@ mod eager_zeroed;
 mod first_write;
 mod guest_unmap;
 mod migration;
+pub(crate) mod primitives;
 mod simultaneous;
+mod sweep;
 mod terabyte;
 mod transfer_size;
 mod unmap_load;
@@ -27,7 +29,7 @@ type Work<'a> = Pin<Box<dyn Future<Output = Result<(), LabError>> + 'a>>;
 /// An experiment.
 #[derive(Clone, Copy)]
 pub struct Experiment {
-    /// `L1` to `L11`, and `H8`.
+    /// `L0` to `L11`, `H8`, and `S1`.
     pub id: &'static str,
     /// Name on the command line.
     pub name: &'static str,
@@ -66,8 +68,28 @@ impl Experiment {
     }
 }
 
+/// The sweep. It is not part of `all`, because it answers no published question.
+pub const SWEEP: Experiment = Experiment {
+    id: "S1",
+    gib: [16, 64],
+    least_gib: [5, 35],
+    name: "sweep",
+    title: "Sweep",
+    question: "How do outstanding commands, transfer size and distance affect copies, zeroing, reads and writes?",
+    run: |bench, findings| Box::pin(sweep::run(bench, findings)),
+};
+
 /// All experiments in the order of their ids.
-pub const ALL: [Experiment; 12] = [
+pub const ALL: [Experiment; 13] = [
+    Experiment {
+        id: "L0",
+        gib: [16, 64],
+        least_gib: [5, 35],
+        name: "primitives",
+        title: "Primitives alone",
+        question: "How fast is each primitive alone, and do these rates predict the other experiments?",
+        run: |bench, findings| Box::pin(primitives::run(bench, findings)),
+    },
     Experiment {
         id: "L1",
         gib: [2, 6],
@@ -179,17 +201,36 @@ pub const ALL: [Experiment; 12] = [
     },
 ];
 
-/// Returns the experiments that `words` name; `all` selects all.
+/// Seeds of the test data and loads.
+pub const SEEDS: [(&str, u64); 8] = [
+    ("L0 and S1", crate::raw_load::SEED),
+    ("L1", boot_storm::SEED),
+    ("L2 to L6", copies::SEED),
+    ("L4, writes of the guest", migration::SEED),
+    ("L9", first_write::SEED),
+    ("L10", block_count::SEED),
+    ("L11", unmap_load::SEED),
+    ("offsets of loads", crate::load::SEED),
+];
+
+/// Returns the place of experiment `id` in a report.
+pub fn order(id: &str) -> usize {
+    ALL.iter().position(|experiment| experiment.id == id).unwrap_or(ALL.len())
+}
+
+/// Returns the experiments that `words` name; `all` selects all but the sweep.
 ///
 /// # Errors
 ///
 /// Returns the first word that names no experiment.
 pub fn select(words: &[String]) -> Result<Vec<Experiment>, String> {
-    if let Some(unknown) = words.iter().find(|word| *word != "all" && !ALL.iter().any(|e| e.matches(word))) {
+    let every = || ALL.into_iter().chain([SWEEP]);
+    if let Some(unknown) = words.iter().find(|word| *word != "all" && !every().any(|e| e.matches(word))) {
         return Err(unknown.clone());
     }
     let all = words.iter().any(|word| word == "all");
-    Ok(ALL.into_iter().filter(|experiment| all || words.iter().any(|word| experiment.matches(word))).collect())
+    let is_named = |experiment: &Experiment| words.iter().any(|word| experiment.matches(word));
+    Ok(every().filter(|experiment| is_named(experiment) || all && experiment.id != SWEEP.id).collect())
 }
 
 #[cfg(test)]
@@ -204,14 +245,15 @@ mod tests {
             select(&words).map(|found| found.iter().map(|e| e.id).collect::<Vec<_>>())
         };
         assert_eq!(ids(&["terabyte", "l2", "L8"]), Ok(vec!["L2", "L8"]));
-        assert_eq!(ids(&["all"]).unwrap().len(), 12);
+        assert_eq!(ids(&["all"]).unwrap().len(), ALL.len());
+        assert_eq!(ids(&["sweep", "L1"]), Ok(vec!["L1", "S1"]));
         assert_eq!(ids(&["deploy", "L12"]), Err("L12".to_owned()));
     }
 
     #[test]
     fn every_experiment_has_a_published_source() {
-        for (index, experiment) in ALL.iter().enumerate() {
-            let id = if index < 11 { format!("L{}", index + 1) } else { "H8".to_owned() };
+        for (index, experiment) in ALL.iter().enumerate().skip(1) {
+            let id = if index < 12 { format!("L{index}") } else { "H8".to_owned() };
             assert_eq!(experiment.id, id);
             assert!(!published::about(experiment.id).quotes.is_empty());
         }

@@ -17,6 +17,8 @@ use std::cell::Cell;
 use std::time::Duration;
 use virtual_disk::DiskFormat;
 
+/// Seed of the test data.
+pub(super) const SEED: u64 = 11;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 /// Blocks per iteration during a workload; small, so that the UNMAP lasts long enough.
@@ -113,7 +115,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
         None
     };
     let stores = UnmapDatastores { same_host, other_host, other_store };
-    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, 11);
+    let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED);
     *findings = ExperimentFindings {
         setup: format!("datastores of {}, UNMAP of {BLOCKS} blocks per iteration, writes of 32 KB", display::bytes(free)),
         expected: "Only one case is affected: writes to new regions of a thin disk, with UNMAP from the same host to the same datastore.".into(),

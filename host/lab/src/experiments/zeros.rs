@@ -4,6 +4,7 @@
 use crate::bench::LabBench;
 use crate::display;
 use crate::error::LabError;
+use crate::predict::HostCommands;
 use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, key};
 use crate::store::LabDatastore;
 use crate::trial::{self, Setting};
@@ -22,6 +23,8 @@ pub(super) struct ZeroResult {
     pub(super) rounds: u32,
     /// Commands sent in all rounds.
     pub(super) work: MoverWork,
+    /// The same with those for metadata.
+    all: HostCommands,
     /// Bytes of all disks of a round together.
     pub(super) bytes: u64,
     /// False if WRITE SAME was requested but the device does not support it.
@@ -43,6 +46,7 @@ pub(super) async fn make(
         zeroed.time += round.time;
         zeroed.rounds += 1;
         zeroed.work.add(round.work);
+        zeroed.all.plus(&round.all);
     }
     Ok(zeroed)
 }
@@ -56,10 +60,10 @@ async fn make_once(
 ) -> Result<ZeroResult, LabError> {
     let settings = MoverSettings { hardware_init: write_same, ..bench.mover() };
     let names: Vec<String> = (0..disks).map(|_| format!("ezt{:04}", bench.serial())).collect();
-    let begun = clock::now();
+    let (begun, before) = (clock::now(), store.device().counters());
     let made = names.iter().map(|name| store.create(name, bytes, DiskFormat::EagerZeroedThick, settings));
     let made = try_join_all(made).await?;
-    let time = clock::now().duration_since(begun);
+    let (time, counted) = (clock::now().duration_since(begun), store.device().counters().since(&before));
     let work = made.iter().fold(MoverWork::default(), |sum, (_, work)| super::copies::add(sum, *work));
     for ((disk, _), name) in made.into_iter().zip(&names) {
         let found = disk.read_at(bytes / 2 / (1 << 20) * (1 << 20), 1 << 20).await?;
@@ -70,7 +74,8 @@ async fn make_once(
         store.remove(name).await?;
     }
     let supported = !write_same || store.device().vaai().is_usable(Primitive::Zero);
-    Ok(ZeroResult { time, rounds: 1, work, bytes: bytes * disks as u64, supported })
+    let all = HostCommands::of(&counted, work);
+    Ok(ZeroResult { time, rounds: 1, work, all, bytes: bytes * disks as u64, supported })
 }
 
 /// Returns true if the last run with WRITE SAME found it unsupported. `last` holds the last runs
@@ -107,6 +112,7 @@ impl ZeroResult {
         push("zeroed", MeasureUnit::MibPerSecond, self.rate());
         let carried = self.work.write.bytes as f64 / f64::from(1 << 20) / rounds;
         push("throughput", MeasureUnit::MibPerSecond, carried / seconds.max(1e-9));
+        self.all.note(samples, (case, setting.name), repetition, self.rounds);
     }
 }
 

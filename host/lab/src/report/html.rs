@@ -4,7 +4,8 @@
 use super::section;
 use super::verdict::{escape, verdict};
 use crate::display;
-use crate::results::{ExperimentOutcome, Figure, LabReport, MeasureUnit};
+use crate::import;
+use crate::results::{ExperimentOutcome, Figure, LabReport, MeasureUnit, ReportNote};
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -58,23 +59,32 @@ fn overview(report: &LabReport) -> String {
         ("machine", format!("{} processors, {}", machine.cpus, machine.processor)),
         ("memory, kernel", format!("{}, Linux {}", display::bytes(machine.memory), machine.kernel)),
         ("scale", scale(report)),
-        ("lab", format!("{}, schema {}", report.version, report.schema)),
+        ("lab", format!("{}, revision {}, schema {}", report.version, report.revision, report.schema)),
         (
             "host settings",
             report.settings.host.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", "),
         ),
         ("data", report.settings.data.clone()),
+        (
+            "seeds",
+            report.settings.seeds.iter().map(|(name, seed)| format!("{name}: {seed}")).collect::<Vec<_>>().join("; "),
+        ),
     ];
-    let facts: String =
-        facts.iter().map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(text))).collect();
+    let facts: String = facts
+        .iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escape(text)))
+        .collect();
     let widest = report.outcomes.iter().filter_map(|o| ratio(o.findings.figures.first()?)).fold(10.0, f64::max);
     let rows: String = report.outcomes.iter().map(|outcome| row(outcome, widest)).collect();
     format!(
-        "<section id=\"top\" class=\"overview\"><p class=\"kicker\">Published VAAI experiments, repeated</p>\
+        "<section id=\"top\" class=\"overview\"><p class=\"kicker\">{kicker}</p>\
          <h1>{identity}</h1><p class=\"when\"><time data-ms=\"{begun}\">{date}</time>, {secs}</p>\
          <dl class=\"facts\">{facts}</dl><p class=\"repeat\">Repeat with <code>{command}</code></p>\
          <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>measured</th><th class=\"scale\"></th>\
          <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table><p class=\"legend\">Bars: measured ratio, on a logarithmic scale from 1× to {widest}; the black mark is the published ratio.</p></section>\n",
+        kicker =
+            if report.scale == import::SCALE { "Captures of hosts" } else { "Published VAAI experiments, repeated" },
         identity = escape(&subject.identity),
         command = escape(&report.settings.command),
         widest = display::with_unit(widest, MeasureUnit::Times),
@@ -108,8 +118,10 @@ fn row(outcome: &ExperimentOutcome, widest: f64) -> String {
         format!("<b>{measured}</b> <span class=\"dim\">{}</span>", escape(&f.name))
     });
     let (class, verdict) = verdict(outcome);
+    let is_extrapolated = outcome.findings.notes.iter().any(|note| matches!(note, ReportNote::Extrapolated(_)));
+    let extrapolated = if is_extrapolated { " <span class=\"dim\">(partly extrapolated)</span>" } else { "" };
     format!(
-        "<tr><td class=\"id\"><a href=\"#{id}\">{id}</a></td><td><a href=\"#{id}\">{title}</a></td><td>{seen}</td>\
+        "<tr><td class=\"id\"><a href=\"#{id}\">{id}</a></td><td><a href=\"#{id}\">{title}</a></td><td>{seen}{extrapolated}</td>\
          <td class=\"scale\">{bar}</td><td>{published}</td><td><span class=\"chip {class}\" title=\"{goals}\">{verdict}</span></td></tr>",
         id = escape(&outcome.id),
         title = escape(&outcome.title),

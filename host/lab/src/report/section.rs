@@ -4,13 +4,23 @@
 use super::verdict::{escape, verdict};
 use crate::display;
 use crate::published::{Published, Quote};
-use crate::results::{Ending, ExperimentFindings, ExperimentOutcome, Figure, GoalVerdict, Plot, ReportNote, Shape};
+use crate::results::{
+    Ending, ExperimentFindings, ExperimentOutcome, Figure, GoalVerdict, Plot, Prediction, ReportNote, Shape, Timeline,
+    TimelineRow,
+};
+use crate::stats::{Interval, Spread};
 use std::fmt::Write;
 
 /// Returns the section of the experiment with index `at`.
 pub(super) fn render(at: usize, outcome: &ExperimentOutcome) -> String {
     let (class, word) = verdict(outcome);
     let findings = &outcome.findings;
+    // Experiments without a published part have the whole width.
+    let is_published = !outcome.published.quotes.is_empty() || !outcome.published.plots.is_empty();
+    let aside = match is_published {
+        true => format!("<aside class=\"published\"><h3>Published</h3>{}</aside>", published(at, &outcome.published)),
+        false => String::new(),
+    };
     let ending = match &outcome.ending {
         Ending::Done => String::new(),
         Ending::NotPossible(reason) => note("dull", "Not possible with this target", reason),
@@ -19,16 +29,18 @@ pub(super) fn render(at: usize, outcome: &ExperimentOutcome) -> String {
     format!(
         "<section class=\"experiment\" id=\"{id}\"><h2><span class=\"id\">{id}</span> {title} \
          <span class=\"chip {class}\">{word}</span></h2>\n<p class=\"question\">{question}</p>{ending}{notes}\n\
-         <div class=\"pair\">{seen}\n\
-         <aside class=\"published\"><h3>Published</h3>{published}</aside></div>\n{prose}{table}\n\
+         <div class=\"pair{single}\">{seen}\n\
+         {aside}</div>\n{prose}{predictions}{timelines}{table}\n\
          <p class=\"load\">{load}</p></section>\n",
         id = escape(&outcome.id),
         title = escape(&outcome.title),
         question = escape(&outcome.question),
         notes = notes(&findings.notes),
         seen = seen(at, findings),
-        published = published(at, &outcome.published),
+        single = if is_published { "" } else { " single" },
         prose = prose(findings),
+        predictions = predictions(&findings.predictions),
+        timelines = findings.timelines.iter().map(timeline).collect::<String>(),
         table = table(outcome),
         load = load(outcome),
     )
@@ -131,21 +143,77 @@ fn prose(findings: &ExperimentFindings) -> String {
     format!("<div class=\"prose\">{}</div>\n", parts.concat())
 }
 
+/// Shows the durations that L0 predicts beside the measured ones.
+fn predictions(predictions: &[Prediction]) -> String {
+    if predictions.is_empty() {
+        return String::new();
+    }
+    let row = |p: &Prediction| {
+        format!(
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            escape(&p.case),
+            escape(&p.setting),
+            display::seconds(p.predicted()),
+            display::seconds(p.seen),
+            display::seconds(p.commands),
+            display::seconds(p.metadata),
+        )
+    };
+    format!(
+        "<details open><summary>Predicted from the rates of L0, and seen</summary><div class=\"wide\"><table class=\"numbers\"><thead><tr>\
+         <th>case</th><th>setting</th><th class=\"n\">predicted</th><th class=\"n\">seen</th><th class=\"n\">of it offloads and \
+         transfers</th><th class=\"n\">metadata</th></tr></thead><tbody>{}</tbody></table></div><p class=\"load\">Offloads and transfers at the \
+         rate that L0 saw for that command, metadata commands one after another. A difference is work of the host, or commands that \
+         overlap or wait for each other.</p></details>",
+        predictions.iter().map(row).collect::<String>()
+    )
+}
+
+/// Shows the commands of one operation in time.
+fn timeline(timeline: &Timeline) -> String {
+    let row = |(at, row): (usize, &TimelineRow)| {
+        let gap = match timeline.left_out > 0 && at == timeline.left_out_after {
+            true => format!("<tr><td colspan=\"5\">… {} more rows</td></tr>", timeline.left_out),
+            false => String::new(),
+        };
+        format!(
+            "{gap}<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td>{} × {}, {}</td><td>{}</td></tr>",
+            display::seconds(row.at),
+            display::seconds(row.until - row.at),
+            escape(&row.disk),
+            row.commands,
+            escape(&row.command),
+            display::bytes(row.bytes),
+            escape(&row.meaning),
+        )
+    };
+    format!(
+        "<details open><summary>{}: its commands in time</summary><div class=\"wide\"><table class=\"numbers timeline\"><thead><tr>\
+         <th class=\"n\">start</th><th class=\"n\">duration</th><th>disk</th><th>commands</th><th>meaning</th></tr></thead><tbody>{}\
+         </tbody></table></div></details>",
+        escape(&timeline.title),
+        timeline.rows.iter().enumerate().map(row).collect::<String>()
+    )
+}
+
 fn table(outcome: &ExperimentOutcome) -> String {
     let summaries = outcome.findings.samples.summaries();
     if summaries.is_empty() {
         return String::new();
     }
     let row = |s: &crate::results::Summary| {
+        // As many digits as the range carries.
+        let Spread { low, high, .. } = s.spread;
+        let rounded = |value| display::estimate(value, Some(Interval { low, high }), s.unit);
         format!(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td></tr>",
             escape(&s.case),
             escape(&s.setting),
             escape(&s.measure),
-            display::with_unit(s.spread.median, s.unit),
-            display::with_unit(s.spread.low, s.unit),
-            display::with_unit(s.spread.high, s.unit),
+            rounded(s.spread.median),
+            rounded(s.spread.low),
+            rounded(s.spread.high),
             s.spread.count,
         )
     };

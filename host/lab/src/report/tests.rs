@@ -117,6 +117,27 @@ fn deployed() -> ExperimentFindings {
         ],
         expected: "Seconds instead of minutes.".to_owned(),
         seen: vec!["41 s without, 1 s with: 41 times faster.".to_owned()],
+        predictions: vec![Prediction {
+            case: "one VM".to_owned(),
+            setting: "XCOPY on".to_owned(),
+            commands: 0.6,
+            metadata: 0.25,
+            seen: 1.0,
+        }],
+        timelines: vec![Timeline {
+            title: "One deployment".to_owned(),
+            rows: vec![TimelineRow {
+                at: 0.001,
+                until: 0.004,
+                disk: "source".to_owned(),
+                command: "EXTENDED COPY".to_owned(),
+                commands: 3,
+                bytes: 12 << 20,
+                meaning: "the array copies".to_owned(),
+            }],
+            left_out: 0,
+            left_out_after: 0,
+        }],
         why: vec!["The 3 200 commands took 0.3 ms each; the published host sent commands at a lower rate.".to_owned()],
         ..ExperimentFindings::default()
     }
@@ -141,6 +162,7 @@ pub(crate) fn report() -> LabReport {
         schema: SCHEMA,
         settings: RunSettings { command: "ibid-host lab run all".to_owned(), ..RunSettings::default() },
         version: "0.1.0".to_owned(),
+        revision: "0123abcd".to_owned(),
         scale: "small".to_owned(),
         begun: 1_795_000_000_000,
         secs: 431.0,
@@ -216,6 +238,13 @@ fn every_plot_has_a_placeholder() {
     let seen = report.outcomes.iter().filter(|o| !o.findings.plots.is_empty()).count();
     assert_eq!(html.matches("<h3>Measured").count(), seen);
     assert!(seen < report.outcomes.len());
+}
+
+#[test]
+fn page_has_predictions_and_timelines() {
+    let [_, _, html] = render(&report());
+    assert!(html.contains("<td class=\"n\">850 ms</td><td class=\"n\">1 s</td>"), "predicted and seen");
+    assert!(html.contains("<td>3 × EXTENDED COPY, 12 MiB</td><td>the array copies</td>"));
 }
 
 #[test]
