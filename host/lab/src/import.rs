@@ -7,8 +7,8 @@ mod kernel_log;
 use crate::machine::{MachineInfo, MachineLoad};
 use crate::published::Published;
 use crate::results::{
-    Axis, Ending, ExperimentFindings, ExperimentOutcome, LabReport, MeasureUnit, Plot, Point, ReportNote, Role,
-    RunSettings, SCHEMA, Samples, Series, Shape, TargetInfo, Verdict, key,
+    Axis, CAPTURE_SCALE, Ending, ExperimentFindings, ExperimentOutcome, LabReport, MeasureUnit, Plot, Point,
+    ReportNote, Role, RunSettings, SCHEMA, Samples, Series, Shape, TargetInfo, Verdict, key,
 };
 use capture::{Capture, CounterSeries};
 use platform::{clock, files};
@@ -19,8 +19,6 @@ use thiserror::Error;
 const READ_BYTES: u64 = 1 << 30;
 /// Number of devices of a capture that are shown: the busiest.
 const DEVICES: usize = 4;
-/// The scale of a report of captures.
-pub const SCALE: &str = "capture";
 
 /// A capture cannot be imported.
 #[derive(Debug, Error)]
@@ -253,7 +251,7 @@ fn report(names: &[String], captures: &[Capture], outcomes: Vec<ExperimentOutcom
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         revision: crate::REVISION.to_owned(),
-        scale: SCALE.to_owned(),
+        scale: CAPTURE_SCALE.to_owned(),
         begun: clock::unix_millis(),
         secs: captures.iter().filter_map(|capture| capture.seconds.last().copied()).fold(0.0, f64::max),
         repetitions: 1,

@@ -4,8 +4,8 @@
 //! number outstanding; metadata commands follow each other. A difference between prediction and
 //! measurement is work that commands do not explain, or commands that overlap.
 
-use crate::experiments::primitives::{ALONE, RATE};
 use crate::results::{ExperimentOutcome, Key, MeasureUnit, Prediction, Samples, key};
+use crate::trial::{ALONE, RATE};
 use multipath::CountersSnapshot;
 use virtual_disk::MoverWork;
 

@@ -375,7 +375,7 @@ pub struct TimelineRow {
     pub commands: u64,
     /// Bytes described or transferred.
     pub bytes: u64,
-    /// What they do for the operation.
+    /// Their purpose in the operation.
     pub meaning: String,
 }
 
@@ -497,6 +497,9 @@ pub struct TargetInfo {
     pub own: bool,
 }
 
+/// The scale of a report of captures.
+pub const CAPTURE_SCALE: &str = "capture";
+
 /// Version of the format of the JSON report.
 pub const SCHEMA: u32 = 3;
 
@@ -532,7 +535,7 @@ pub struct LabReport {
     pub version: String,
     /// Revision of its source, or `unknown`.
     pub revision: String,
-    /// `small` or `paper`.
+    /// `small`, `paper`, or `capture`.
     pub scale: String,
     /// Start time in milliseconds since 1970.
     pub begun: u64,

@@ -10,7 +10,7 @@ const DATA_BYTES: u64 = 64 << 10;
 /// The most rows of a timeline; the rows in the middle are left out.
 const ROWS: usize = 60;
 
-/// What a command does for the operation.
+/// Purpose of a command in the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Swap,

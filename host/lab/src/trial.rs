@@ -5,6 +5,10 @@ use crate::display;
 use crate::results::{Axis, Figure, Key, MeasureUnit, Plot, Point, Role, Samples, Series, Shape, key};
 pub(crate) use crate::stats::{ROUNDS, SAMPLE, SAMPLED};
 
+/// The measure of L0, and its only setting.
+pub(crate) const RATE: &str = "commands per second";
+pub(crate) const ALONE: &str = "raw";
+
 /// A setting that an experiment compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {

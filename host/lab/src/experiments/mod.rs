@@ -9,7 +9,7 @@ mod eager_zeroed;
 mod first_write;
 mod guest_unmap;
 mod migration;
-pub(crate) mod primitives;
+mod primitives;
 mod simultaneous;
 mod sweep;
 mod terabyte;

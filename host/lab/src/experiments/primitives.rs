@@ -5,24 +5,21 @@ use crate::display;
 use crate::error::LabError;
 use crate::raw_load::{RawCommand, RawDisk, RawResult};
 use crate::results::{ExperimentFindings, Figure, MeasureUnit, Plot, ReportNote, Role, Samples, key};
-use crate::trial::{self, PlotSpec, Setting, figure};
+use crate::trial::{self, ALONE, PlotSpec, RATE, Setting, figure};
 use virtual_disk::Outstanding;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Measures of a case.
-pub(crate) const RATE: &str = "commands per second";
+/// Further measures of a case.
 const DESCRIBED: &str = "described";
 const LATENCY: &str = "latency";
-/// The one setting of all cases.
-pub(crate) const ALONE: &str = "raw";
 
 /// One measured command.
-pub(crate) struct Primitive {
+struct Primitive {
     /// The plot that shows it.
     group: &'static str,
     /// The case of its samples.
-    pub(crate) case: &'static str,
+    case: &'static str,
     command: RawCommand,
     outstanding: Slots,
 }
@@ -48,7 +45,7 @@ const fn xcopy(case: &'static str, bytes: u64, shift: u64) -> Primitive {
 }
 
 /// All measured commands. The prediction refers to the cases by name.
-pub(crate) const ALL: [Primitive; 20] = [
+const ALL: [Primitive; 20] = [
     primitive("COMPARE AND WRITE", "ATS, one at a time", RawCommand::Ats, Slots::Fixed(1)),
     primitive("COMPARE AND WRITE", "ATS, 16 sectors", RawCommand::Ats, Slots::Fixed(16)),
     primitive("COMPARE AND WRITE", "ATS, 16 for one sector", RawCommand::ContendedAts, Slots::Fixed(16)),

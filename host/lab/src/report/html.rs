@@ -4,8 +4,7 @@
 use super::section;
 use super::verdict::{escape, verdict};
 use crate::display;
-use crate::import;
-use crate::results::{ExperimentOutcome, Figure, LabReport, MeasureUnit, ReportNote};
+use crate::results::{CAPTURE_SCALE, ExperimentOutcome, Figure, LabReport, MeasureUnit, ReportNote};
 
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
@@ -84,7 +83,7 @@ fn overview(report: &LabReport) -> String {
          <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>measured</th><th class=\"scale\"></th>\
          <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table><p class=\"legend\">Bars: measured ratio, on a logarithmic scale from 1× to {widest}; the black mark is the published ratio.</p></section>\n",
         kicker =
-            if report.scale == import::SCALE { "Captures of hosts" } else { "Published VAAI experiments, repeated" },
+            if report.scale == CAPTURE_SCALE { "Captures of hosts" } else { "Published VAAI experiments, repeated" },
         identity = escape(&subject.identity),
         command = escape(&report.settings.command),
         widest = display::with_unit(widest, MeasureUnit::Times),
