@@ -38,6 +38,8 @@ impl LunEntry {
 pub struct LunMap {
     /// Name of the host.
     pub host: String,
+    /// Personality of the host, on which properties of its logical units depend.
+    pub personality: Option<String>,
     /// Logical units by LUN.
     pub entries: BTreeMap<u16, LunEntry>,
 }

@@ -347,7 +347,7 @@ pub struct Host {
     pub iqns: Vec<String>,
     /// CHAP settings.
     pub chap: Chap,
-    /// Host type, stored for clients that set it.
+    /// Host type.
     pub personality: Option<String>,
     /// Creation time in milliseconds since 1970.
     pub created_ms: u64,

@@ -342,7 +342,8 @@ impl CatalogState {
             };
             (lun, entry)
         };
-        Some(LunMap { host: host.name.clone(), entries: self.luns_of(host.id).map(entry).collect() })
+        let (name, personality) = (host.name.clone(), host.personality.clone());
+        Some(LunMap { host: name, personality, entries: self.luns_of(host.id).map(entry).collect() })
     }
 
     pub(crate) fn put_array(&mut self, array: Array) {

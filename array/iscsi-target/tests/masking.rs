@@ -13,6 +13,7 @@ use platform::net::Stream;
 use scsi::cdb::{CdbSize, Command, SelectReport, Transfer, WriteSame};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
+use scsi::inquiry::vpd::{self, BlockLimits};
 use scsi::lun::parse_report_luns;
 use scsi::unmap::build_unmap;
 use scsi::{SenseKey, asc};
@@ -51,6 +52,31 @@ async fn host_sees_only_its_own_volumes() {
     assert_eq!(alpha.run_with(1, Command::Write(transfer(0, 1)), vec![0x11; 512]).await, Ended::Good(Bytes::new()));
     assert_eq!(beta.run(1, Command::Read(transfer(0, 1))).await.data(), vec![0x11; 512]);
     assert_eq!(luns(&mut alpha, 1).await, [1, 2]);
+}
+
+async fn unmap_granularity(host: &mut Host, lun: u16) -> u32 {
+    let inquiry = Command::Inquiry { page: Some(vpd::BLOCK_LIMITS), allocation: 255 };
+    let page = host.run(lun, inquiry).await.data();
+    BlockLimits::from_body(vpd::body_of(vpd::BLOCK_LIMITS, &page).expect("page B0h")).unmap_granularity
+}
+
+#[tokio::test]
+async fn personality_decides_the_unmap_granularity() {
+    let array = Array::start().await;
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    assert_eq!(unmap_granularity(&mut alpha, 1).await, 8);
+    let set = |personality: Option<&'static str>| {
+        array.change(move |draft| {
+            let personality = Some(personality.map(str::to_owned));
+            draft.edit_host("alpha", &HostEdit { personality, ..HostEdit::default() }).map(|_| ())
+        })
+    };
+    set(Some("esxi")).await;
+    assert_eq!(alpha.attentions(1).await, [asc::INQUIRY_DATA_HAS_CHANGED.0]);
+    assert_eq!((unmap_granularity(&mut alpha, 1).await, unmap_granularity(&mut alpha, 2).await), (2048, 2048));
+    assert_eq!((unmap_granularity(&mut beta, 1).await, beta.attentions(1).await), (8, Vec::new()));
+    set(Some("hpux")).await;
+    assert_eq!(unmap_granularity(&mut alpha, 1).await, 8);
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use api::{ErrorCode, HostPatch, HostPost, MASKED_SECRET, NamedSpace, PortConnect
 use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
 use std::sync::Arc;
 
-/// The personalities of the dialect. None of them changes the behaviour of the array.
+/// The personalities of the dialect. `esxi` changes the OPTIMAL UNMAP GRANULARITY that the host
+/// sees; the others change nothing.
 const PERSONALITIES: [&str; 7] = ["aix", "esxi", "hitachi-vsp", "hpux", "oracle-vm-server", "solaris", "vms"];
 
 fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {

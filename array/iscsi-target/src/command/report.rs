@@ -149,6 +149,7 @@ fn inquiry(context: &CommandContext<'_>, attachment: &Attachment, page: Option<u
         naa: attachment.naa,
         port: context.port,
         volatile_cache: context.service.write_cache(),
+        unmap_granularity: attachment.unmap_granularity,
     };
     vpd::page(page, &device).ok_or(Sense::invalid_cdb_field(2, None))
 }

@@ -3,10 +3,13 @@
 use crate::nexus::Nexus;
 use crate::unit::logical_unit::{LogicalUnit, LogicalUnits};
 use catalog::LunMap;
-use scsi::inquiry::Naa;
+use scsi::inquiry::{Naa, vpd};
 use scsi::{Lun, Sense, SenseKey, asc};
 use std::sync::{Arc, OnceLock};
 use telemetry::ActivityCounters;
+
+/// Personality of a host with ESXi.
+const ESXI: &str = "esxi";
 
 /// A logical unit as one session sees it.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct Attachment {
     pub(crate) naa: Naa,
     /// True if the volume is connected for reading only, or the array is open for reading only.
     pub(crate) read_only: bool,
+    /// OPTIMAL UNMAP GRANULARITY in logical blocks, which depends on the personality of the host.
+    pub(crate) unmap_granularity: u32,
     /// Counters of the commands that this initiator sends here over this portal. Set by the first
     /// command.
     pub(crate) counters: OnceLock<Arc<ActivityCounters>>,
@@ -94,6 +99,9 @@ impl View {
                     if old.read_only != attachment.read_only {
                         nexus.raise(volume, asc::MODE_PARAMETERS_CHANGED);
                     }
+                    if old.unmap_granularity != attachment.unmap_granularity {
+                        nexus.raise(volume, asc::INQUIRY_DATA_HAS_CHANGED);
+                    }
                 }
             }
         }
@@ -124,6 +132,10 @@ impl View {
 /// Resolves the entries of a LUN map. Entries with an invalid LUN or serial number are skipped;
 /// the catalog creates none.
 fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
+    let unmap_granularity = match map.personality.as_deref() {
+        Some(ESXI) => vpd::ESXI_UNMAP_GRANULARITY_BLOCKS,
+        _ => vpd::UNMAP_GRANULARITY_BLOCKS,
+    };
     let attachment = |(lun, entry): (&u16, &catalog::LunEntry)| {
         Some(Arc::new(Attachment {
             lun: Lun::new(*lun)?,
@@ -132,6 +144,7 @@ fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
             naa: Naa::from_serial(&entry.serial)?,
             serial: entry.serial.clone(),
             read_only: entry.read_only || units.is_read_only(),
+            unmap_granularity,
             counters: OnceLock::new(),
         }))
     };

@@ -36,6 +36,9 @@ pub const MAX_UNMAP_DESCRIPTORS: u32 = 4095;
 /// OPTIMAL UNMAP GRANULARITY, in blocks: 4 KiB, the unit of freed space. Linux discards no
 /// free run that is smaller. ESXi reclaims space by itself only up to 1 MiB.
 pub const UNMAP_GRANULARITY_BLOCKS: u32 = 8;
+/// OPTIMAL UNMAP GRANULARITY for ESXi, in blocks: 1 MiB, the block size of VMFS 6. A leaf of the
+/// map is as large.
+pub const ESXI_UNMAP_GRANULARITY_BLOCKS: u32 = 2048;
 /// No limit, in 32-bit fields of page B0h.
 const NO_LIMIT: u32 = u32::MAX;
 const UGAVALID: u32 = 0x8000_0000;
@@ -52,6 +55,8 @@ pub struct Device<'a> {
     pub port: &'a TargetPort,
     /// Writes may be acknowledged from a volatile cache.
     pub volatile_cache: bool,
+    /// OPTIMAL UNMAP GRANULARITY, in blocks.
+    pub unmap_granularity: u32,
 }
 
 type Body = fn(&Device<'_>) -> Vec<u8>;
@@ -64,7 +69,7 @@ const PAGES: &[(u8, Body)] = &[
     (DEVICE_IDENTIFICATION, device_identification),
     (EXTENDED_INQUIRY, extended_inquiry),
     (THIRD_PARTY_COPY, |_| third_party_copy::body()),
-    (BLOCK_LIMITS, |_| BlockLimits::OURS.to_body().to_vec()),
+    (BLOCK_LIMITS, block_limits),
     (BLOCK_DEVICE_CHARACTERISTICS, block_device_characteristics),
     (LOGICAL_BLOCK_PROVISIONING, logical_block_provisioning),
 ];
@@ -107,6 +112,11 @@ fn extended_inquiry(device: &Device<'_>) -> Vec<u8> {
     body[1] = HEADSUP_ORDSUP_SIMPSUP;
     body[2] = if device.volatile_cache { V_SUP } else { 0 };
     body
+}
+
+/// Page B0h (SBC-4 6.6.4).
+fn block_limits(device: &Device<'_>) -> Vec<u8> {
+    BlockLimits { unmap_granularity: device.unmap_granularity, ..BlockLimits::OURS }.to_body().to_vec()
 }
 
 /// Page B1h (SBC-4 6.6.2): 60 bytes. MEDIUM ROTATION RATE 0001h means a non-rotating medium.
@@ -155,7 +165,7 @@ pub struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// The limits of this array.
+    /// The limits of this array, for hosts without a personality.
     #[expect(clippy::cast_possible_truncation, reason = "8")]
     pub const OURS: Self = Self {
         compare_and_write: MAX_COMPARE_AND_WRITE_BLOCKS,

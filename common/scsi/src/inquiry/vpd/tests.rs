@@ -6,7 +6,13 @@ const SERIAL: &str = "0123456789ABCDEF00011010";
 fn with_device<T>(look: impl FnOnce(&Device<'_>) -> T) -> T {
     let port = TargetPort { relative: 1, group: 1, target_name: "iqn.2026-11.test:array".to_owned(), portal_group: 1 };
     let naa = Naa::from_serial(SERIAL).unwrap();
-    look(&Device { serial: SERIAL, naa, port: &port, volatile_cache: false })
+    look(&Device {
+        serial: SERIAL,
+        naa,
+        port: &port,
+        volatile_cache: false,
+        unmap_granularity: UNMAP_GRANULARITY_BLOCKS,
+    })
 }
 
 fn page_bytes(code: u8) -> Vec<u8> {
