@@ -1,6 +1,6 @@
 /** What the checks of the console share: the browser, the array, and the pages of another origin. */
 
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
@@ -16,15 +16,9 @@ export function arrayOf(environment) {
   const token = readFileSync(join(directory, 'admin-token'), 'utf8').trim();
   const portals = iscsi.map((portal) => `iscsi://${portal}/${iqn}`);
   const host = (...options) => promisify(execFile)(environment.IBID_HOST, options);
-  return {
-    url,
-    token,
-    directory,
-    portals,
-    host,
-    out: environment.IBID_OUT,
-    pid: Number(environment.IBID_PID),
-  };
+  const load = (...options) => spawn(environment.IBID_HOST, options, { stdio: 'ignore' });
+  const [out, pid] = [environment.IBID_OUT, Number(environment.IBID_PID)];
+  return { url, token, directory, portals, host, load, out, pid };
 }
 
 export function launch(environment) {

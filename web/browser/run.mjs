@@ -5,7 +5,7 @@
  */
 
 import { appearance } from './appearance.mjs';
-import { charts } from './insight.mjs';
+import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
 import { firstRun, keyboard, manyVolumes, twoBrowsers, volumes } from './tasks.mjs';
@@ -17,6 +17,8 @@ const CHECKS = {
   'volumes by keyboard': keyboard,
   'two browsers': twoBrowsers,
   'charts and offloads': charts,
+  'paths of hosts': paths,
+  settings,
   'pages of another origin': foreignOrigin,
   'hostile names': hostileNames,
   'layout and accessibility': appearance,

@@ -1,8 +1,8 @@
 /** What the console can change: each action with its call, its command and, if there is one, its undo. */
 
 import { call } from './api/client';
-import type { Host, Items, Snapshot, Volume } from './api/types';
-import { commandSize } from './format/units';
+import type { Admin, ArrayInfo, Host, Items, Snapshot, Volume } from './api/types';
+import { chosenSize, commandSize } from './format/units';
 import { text } from './text';
 
 export type Done = { message: string; undo?: () => Promise<unknown> };
@@ -34,6 +34,10 @@ export const commands = {
   copy: (source: string, name: string, isOver: boolean) =>
     `ibid volume copy ${word(source)} ${word(name)}${isOver ? ' --overwrite' : ''}`,
   createHost: (name: string, iqn: string) => `ibid host create ${word(name)} --iqn ${word(iqn)}`,
+  showHost: (name: string) => `ibid host show ${word(name)}\nibid host paths ${word(name)}`,
+  setArray: (options: string) => `ibid array set ${options}`,
+  grow: (bytes: number) => `ibid array grow --capacity ${commandSize(bytes)}`,
+  newToken: () => 'ibid token --new',
   deleteHost: (name: string) => `ibid host delete ${word(name)}`,
 };
 
@@ -155,4 +159,39 @@ export async function deleteHost(host: Host): Promise<Done> {
 export async function startScrub(): Promise<Done> {
   await call('POST', '/arrays/scrub', {}, {});
   return { message: text.done.scrub };
+}
+
+/** A change of settings, in the form of the interface. */
+export type ArrayChange = {
+  name?: string;
+  eradication_config?: { eradication_delay: number };
+  threshold_percent?: number;
+  scrub_config?: { interval: number; bytes_per_second: number };
+};
+
+/** Changes settings of the array. Its undo sets the values of `before` again. */
+export async function changeArray(before: ArrayInfo, change: ArrayChange, what: string): Promise<Done> {
+  const old: ArrayChange = {};
+  if (change.name !== undefined) old.name = before.name;
+  if (change.eradication_config) {
+    old.eradication_config = { eradication_delay: before.eradication_config.eradication_delay };
+  }
+  if (change.threshold_percent !== undefined) old.threshold_percent = before.threshold_percent ?? 0;
+  if (change.scrub_config) {
+    const { interval, bytes_per_second } = before.scrub_config;
+    old.scrub_config = { interval: interval ?? 0, bytes_per_second };
+  }
+  await call('PATCH', '/arrays', {}, change);
+  return { message: text.done.changed(what), undo: () => call('PATCH', '/arrays', {}, old) };
+}
+
+export async function grow(capacity: number): Promise<Done> {
+  await call('PATCH', '/arrays', {}, { capacity });
+  return { message: text.done.grown(chosenSize(capacity)) };
+}
+
+/** Replaces the API token of an administrator, which ends its sessions. Returns the new one. */
+export async function newToken(admin: string): Promise<string> {
+  const made = await call<Items<Admin>>('POST', '/admins/api-tokens', { names: admin }, {});
+  return made.items[0]?.api_token.token ?? '';
 }

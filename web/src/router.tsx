@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 import { asRange, type Range } from './api/history';
+import { asKind, type EventKind } from './pages/events';
 import { Overview } from './pages/Overview';
 import { ErrorNote } from './parts/common';
 import { Shell } from './parts/Shell';
@@ -60,6 +61,13 @@ const hosts = createRoute({
   component: lazyRouteComponent(() => import('./pages/Hosts'), 'Hosts'),
 });
 
+const host = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/hosts/$name',
+  validateSearch: withRange,
+  component: lazyRouteComponent(() => import('./pages/HostPage'), 'HostPage'),
+});
+
 const array = createRoute({
   getParentRoute: () => rootRoute,
   path: '/array',
@@ -72,6 +80,19 @@ const alerts = createRoute({
   component: lazyRouteComponent(() => import('./pages/Alerts'), 'Alerts'),
 });
 
+const activity = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/activity',
+  validateSearch: (search: Record<string, unknown>): { kind?: EventKind } => ({ kind: asKind(search.kind) }),
+  component: lazyRouteComponent(() => import('./pages/Activity'), 'Activity'),
+});
+
+const settings = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./pages/Settings'), 'Settings'),
+});
+
 const firstRun = createRoute({
   getParentRoute: () => rootRoute,
   path: '/first-run',
@@ -79,7 +100,17 @@ const firstRun = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([overview, volumes.addChildren([volume]), hosts, array, alerts, firstRun]),
+  routeTree: rootRoute.addChildren([
+    overview,
+    volumes.addChildren([volume]),
+    hosts,
+    host,
+    array,
+    alerts,
+    activity,
+    settings,
+    firstRun,
+  ]),
   basepath: '/console',
   defaultPreload: 'intent',
 });

@@ -4,16 +4,21 @@ import { QueryCache, QueryClient, useQuery } from '@tanstack/react-query';
 import { ApiError, call, type Params } from './client';
 import { noteAnswer, noteFailure } from './session';
 import type {
+  Admin,
   Alert,
   ArrayInfo,
   Connection,
   ConnectionPerformance,
   Controller,
+  Drive,
   Host,
   Items,
   Offload,
+  Performance,
   Port,
+  RefusedLogin,
   Scrub,
+  Session,
   Snapshot,
   Volume,
 } from './types';
@@ -113,14 +118,63 @@ export const useConnections = (of: { volume?: string; host?: string }, isEnabled
     select: (data) => data.items,
   });
 
-export const useHosts = () =>
+/** All pages of a list, up to this many. */
+const MOST_PAGES = 10;
+
+function whole<T>(path: string, params: Params, interval: number) {
+  return {
+    queryKey: [path, params, 'all'],
+    queryFn: async ({ signal }: { signal: AbortSignal }) => {
+      const items: T[] = [];
+      let token: string | undefined;
+      for (let page = 0; page < MOST_PAGES; page += 1) {
+        const query = { ...params, continuation_token: token };
+        const answer = await call<Items<T>>('GET', path, query, undefined, {}, signal);
+        items.push(...answer.items);
+        token = answer.continuation_token ?? undefined;
+        if (!answer.more_items_remaining || token === undefined) break;
+      }
+      return items;
+    },
+    refetchInterval: interval,
+  } as const;
+}
+
+export const useHosts = () => useQuery(whole<Host>('/hosts', {}, LIST_MS));
+
+export const useSessions = () => useQuery(whole<Session>('/iscsi-sessions', {}, LIST_MS));
+
+/** Sessions that ended, latest first. */
+export const useEndedSessions = () =>
+  useQuery(whole<Session>('/iscsi-sessions', { ended: true, sort: 'ended-' }, SLOW_MS));
+
+export const useRefusedLogins = () =>
   useQuery({
-    ...list<Host>('/hosts', { total_item_count: true }, LIST_MS),
+    ...list<RefusedLogin>('/iscsi-sessions/refused', { sort: 'time-' }, LIST_MS),
     select: (data) => data.items,
   });
 
 export const usePorts = () =>
   useQuery({ ...list<Port>('/ports', {}, SLOW_MS), select: (data) => data.items });
+
+export const usePortPerformance = () =>
+  useQuery({
+    ...list<Performance>('/ports/performance', {}, DETAIL_MS),
+    select: (data) => data.items,
+  });
+
+export const useDrives = () =>
+  useQuery({ ...list<Drive>('/drives', {}, SLOW_MS), select: (data) => data.items });
+
+export const useAdmins = () =>
+  useQuery({ ...list<Admin>('/admins', {}, SLOW_MS), select: (data) => data.items });
+
+/** Space that destroyed volumes hold. */
+export const useDestroyedSpace = () =>
+  useQuery({
+    ...whole<Volume>('/volumes', { destroyed: true }, SLOW_MS),
+    select: (volumes) => volumes.reduce((sum, volume) => sum + (volume.space.total_physical ?? 0), 0),
+  });
 
 export const useControllers = () =>
   useQuery({ ...list<Controller>('/controllers', {}, SLOW_MS), select: (data) => data.items });

@@ -67,6 +67,7 @@ export type Host = {
   name: string;
   chap: { host_user: string | null; target_user: string | null };
   connection_count: number;
+  host_group: Reference;
   iqns: string[];
   personality: string | null;
   space: Space;
@@ -136,6 +137,7 @@ export type Session = {
   initiator: string;
   host: Reference;
   isid: string;
+  tsih: number;
   initiator_portal: string;
   target_portal: string;
   since: number;
@@ -151,4 +153,12 @@ export type RefusedLogin = {
   count: number;
   time: number;
   reason: string;
+};
+
+export type Drive = { name: string; capacity: number; details: string; status: string; type: string };
+
+export type Admin = {
+  name: string;
+  api_token: { created_at: number; token: string };
+  role: Reference;
 };

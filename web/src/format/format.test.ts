@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { translate } from './filter';
-import { duration, since } from './time';
+import { commandTime, duration, parseTime, since } from './time';
 import { chosenSize, commandSize, count, exactSize, NONE, parseSize, percent, ratio, size } from './units';
 
 const plain = (text: string) => text.replaceAll(/[\u00a0\u202f]/g, ' ');
@@ -63,6 +63,30 @@ describe('times', () => {
   it('are relative within a day', () => {
     expect(plain(since(1_000_000, 1_120_000))).toBe('2 min');
     expect(since(0, 86_400_000 * 2)).not.toContain('d ');
+  });
+});
+
+describe('times of settings', () => {
+  it('are parsed as people type them', () => {
+    expect(['24h', '90 min', '7d', '0', '1.5h', '2m', '24', 'soon', ''].map(parseTime)).toEqual([
+      86_400_000,
+      5_400_000,
+      604_800_000,
+      0,
+      5_400_000,
+      120_000,
+      null,
+      null,
+      null,
+    ]);
+  });
+  it('are short in commands', () => {
+    expect([86_400_000, 36_000_000, 90_000, 5_400_000].map(commandTime)).toEqual([
+      '1d',
+      '10h',
+      '90s',
+      '90min',
+    ]);
   });
 });
 

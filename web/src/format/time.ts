@@ -43,3 +43,26 @@ export function since(milliseconds: number, now: number): string {
 export function timeZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
+
+const PARSED: Record<string, number> = { s: 1000, m: MINUTE, min: MINUTE, h: HOUR, d: DAY };
+
+/** Parses `24h`, `90 min`, `7d` and `0`; null if it is no time. */
+export function parseTime(text: string): number | null {
+  const match = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text.trim());
+  const [, figure = '', name = ''] = match ?? [];
+  if (!match) return null;
+  const unit = name === '' && Number(figure) === 0 ? 1 : PARSED[name.toLowerCase()];
+  return unit === undefined ? null : Math.round(Number(figure) * unit);
+}
+
+/** The shortest text that a command accepts for a time. */
+export function commandTime(milliseconds: number): string {
+  for (const [unit, name] of [
+    [DAY, 'd'],
+    [HOUR, 'h'],
+    [MINUTE, 'min'],
+  ] as const) {
+    if (milliseconds >= unit && milliseconds % unit === 0) return `${milliseconds / unit}${name}`;
+  }
+  return `${Math.round(milliseconds / 1000)}s`;
+}

@@ -1,12 +1,22 @@
 /** The array itself: identity, portals, scrub. */
 
 import * as actions from '../actions';
-import { useArray, useControllers, usePorts, useScrub } from '../api/queries';
+import {
+  useArray,
+  useControllers,
+  useDrives,
+  usePortPerformance,
+  usePorts,
+  useScrub,
+  useSessions,
+} from '../api/queries';
+import { bandwidth, rate } from '../format/rates';
 import { absolute, duration } from '../format/time';
-import { size } from '../format/units';
+import { count, NONE, size } from '../format/units';
 import { Card, Code, ErrorNote, Head, Loading, Name } from '../parts/common';
 import { perform } from '../parts/dialogs';
 import { text } from '../text';
+import { isAt } from './paths';
 import { Pair } from './VolumeDrawer';
 
 const MOST_DAMAGE = 20;
@@ -47,27 +57,72 @@ export function ArrayPage() {
             </Pair>
           </dl>
         </Card>
-        <Card className="c6" title={text.array.portals} note={text.array.portalsNote}>
-          <table className="table">
-            <thead>
-              <tr>
-                <th>{text.array.port}</th>
-                <th>{text.array.address}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {ports.data?.map((port) => (
-                <tr key={port.name}>
-                  <td>{port.name}</td>
-                  <td className="mono">{port.portal ?? text.common.none}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Card>
+        <Drives />
+        <Ports />
         <ScrubCard />
       </div>
     </>
+  );
+}
+
+function Ports() {
+  const [ports, sessions, performance] = [usePorts(), useSessions(), usePortPerformance()];
+  return (
+    <Card title={text.array.portals} note={text.array.portalsNote}>
+      <section className="scroll-x" aria-label={text.array.portals} tabIndex={0}>
+        <table className="table">
+          <thead>
+            <tr>
+              <th>{text.array.port}</th>
+              <th>{text.array.address}</th>
+              <th className="right">{text.array.sessions}</th>
+              <th className="right">{text.array.iops}</th>
+              <th className="right">{text.array.read}</th>
+              <th className="right">{text.array.write}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {ports.data?.map((port) => {
+              const now = performance.data?.find(({ name }) => name === port.name);
+              return (
+                <tr key={port.name}>
+                  <td>{port.name}</td>
+                  <td className="mono">{port.portal ?? text.common.none}</td>
+                  <td className="right">
+                    {sessions.data ? count(sessions.data.filter((one) => isAt(one, port)).length) : NONE}
+                  </td>
+                  <td className="right">{rate(now && now.reads_per_sec + now.writes_per_sec)}</td>
+                  <td className="right">{bandwidth(now?.read_bytes_per_sec)}</td>
+                  <td className="right">{bandwidth(now?.write_bytes_per_sec)}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </section>
+    </Card>
+  );
+}
+
+function Drives() {
+  const drives = useDrives();
+  return (
+    <Card className="c6" title={text.array.drives}>
+      <ul className="items">
+        {drives.data?.map((drive) => (
+          <li key={drive.name}>
+            <span>
+              <b>{drive.name}</b>
+              <small>
+                {size(drive.capacity)} · {drive.type}
+              </small>
+              {drive.details && <small>{drive.details}</small>}
+            </span>
+            <span className={`chip ${drive.status === 'healthy' ? 'good' : 'critical'}`}>{drive.status}</span>
+          </li>
+        ))}
+      </ul>
+    </Card>
   );
 }
 

@@ -1,32 +1,61 @@
-/** All hosts, their initiators, and the volumes that each sees. */
+/** All hosts and the ports over which they are logged in, problems first; and refused logins. */
 
-import { Modal } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
-import { useState } from 'react';
-import * as actions from '../actions';
-import { useConnections, useHosts } from '../api/queries';
-import type { Host } from '../api/types';
-import { ErrorNote, Head, Loading, Name, Size } from '../parts/common';
-import { open, perform } from '../parts/dialogs';
+import { useMemo, useState } from 'react';
+import { serverNow } from '../api/client';
+import { useEndedSessions, useHosts, usePorts, useRefusedLogins, useSessions } from '../api/queries';
+import type { Host, Port, RefusedLogin } from '../api/types';
+import { since } from '../format/time';
+import { Card, ErrorNote, Head, Loading, Name } from '../parts/common';
+import { open } from '../parts/dialogs';
 import { Icon } from '../parts/Icon';
 import { text } from '../text';
+import { matrix, type PathState, type Paths } from './paths';
 
 /** Hosts in the document. A filter finds the others. */
 const MOST = 300;
-const MOST_INITIATORS = 2;
+const MOST_REFUSED = 20;
+
+export const HEALTH_STYLE: Record<Paths['health'], string> = {
+  good: 'good',
+  lost: 'critical',
+  unstable: 'warning',
+  out: '',
+  never: '',
+  one: '',
+};
+
+export function usePaths() {
+  const [hosts, ports, live, ended] = [useHosts(), usePorts(), useSessions(), useEndedSessions()];
+  const rows = useMemo(
+    () =>
+      hosts.data &&
+      ports.data &&
+      live.data &&
+      ended.data &&
+      matrix(hosts.data, ports.data, live.data, ended.data, serverNow()),
+    [hosts.data, ports.data, live.data, ended.data],
+  );
+  const error = hosts.error ?? ports.error ?? live.error ?? ended.error;
+  return { rows, ports: ports.data ?? [], sessions: live.data ?? [], error };
+}
 
 export function Hosts() {
-  const hosts = useHosts();
+  const { rows, ports, sessions, error } = usePaths();
   const [typed, setTyped] = useState('');
-  const [shown, setShown] = useState<Host | null>(null);
-  if (!hosts.data) return hosts.error ? <ErrorNote error={hosts.error} /> : <Loading />;
+  if (!rows) return error ? <ErrorNote error={error} /> : <Loading />;
   const wanted = typed.trim().toLowerCase();
-  const matches = hosts.data.filter((host) =>
+  const matches = rows.filter(({ host }) =>
     `${host.name} ${host.iqns.join(' ')}`.toLowerCase().includes(wanted),
   );
+  const troubled = rows.filter(({ paths }) => paths.health === 'lost' || paths.health === 'unstable').length;
   return (
     <>
-      <Head kicker={text.hosts.kicker} title={text.hosts.title} sub={text.hosts.summary(hosts.data.length)}>
+      <Head
+        kicker={text.hosts.kicker}
+        title={text.hosts.title}
+        sub={text.hosts.summary(rows.length, sessions.length, troubled)}
+      >
         <div className="acts">
           <button type="button" className="btn primary" onClick={() => open({ kind: 'host' })}>
             <Icon name="plus" />
@@ -34,7 +63,7 @@ export function Hosts() {
           </button>
         </div>
       </Head>
-      {hosts.data.length === 0 ? (
+      {rows.length === 0 ? (
         <p className="card center">{text.hosts.empty}</p>
       ) : (
         <>
@@ -49,94 +78,124 @@ export function Hosts() {
             />
             <kbd>/</kbd>
           </div>
-          <section className="card">
-            {matches.length === 0 && <p className="soft">{text.hosts.noMatch}</p>}
-            <ul className="items hosts">
-              {matches.slice(0, MOST).map((host) => (
-                <HostRow key={host.name} host={host} show={() => setShown(host)} />
-              ))}
-            </ul>
-          </section>
+          {matches.length === 0 && <p className="card center">{text.hosts.noMatch}</p>}
+          {matches.length > 0 && <Matrix rows={matches.slice(0, MOST)} ports={ports} />}
+          {matches.length > MOST && <p className="center">{text.common.more(matches.length - MOST)}</p>}
         </>
       )}
-      <Modal
-        opened={shown !== null}
-        onClose={() => setShown(null)}
-        title={shown && text.hosts.volumesOf(shown.name)}
-        centered
-      >
-        {shown && <HostVolumes host={shown.name} />}
-      </Modal>
+      <Refused />
     </>
   );
 }
 
-function HostRow({ host, show }: { host: Host; show: () => void }) {
-  const { chap } = host;
-  const chapState = !chap.host_user ? 'none' : chap.target_user ? 'mutual' : 'one';
-  const more = host.iqns.length - MOST_INITIATORS;
+type Row = { host: Host; paths: Paths };
+
+function Matrix({ rows, ports }: { rows: Row[]; ports: Port[] }) {
   return (
-    <li>
-      <span>
-        <b>
-          <Name>{host.name}</Name>
-        </b>
-        {host.iqns.slice(0, MOST_INITIATORS).map((iqn) => (
-          <small key={iqn} className="mono">
-            {iqn === '*' ? text.hosts.any : <Name>{iqn}</Name>}
-          </small>
+    <>
+      <section className="card scroll-x" aria-label={text.hosts.matrix} tabIndex={0}>
+        <table className="table matrix">
+          <thead>
+            <tr>
+              <th>{text.hosts.columns.name}</th>
+              <th className="right wide-only">{text.hosts.columns.volumes}</th>
+              {ports.map((port) => (
+                <th key={port.name} className="cell">
+                  {port.name}
+                  <small className="wide-only">{port.portal}</small>
+                </th>
+              ))}
+              <th>{text.hosts.columns.paths}</th>
+              <th className="wide-only">{text.hosts.columns.remark}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ host, paths }) => (
+              <tr key={host.name}>
+                <td>
+                  <Link to="/hosts/$name" params={{ name: host.name }}>
+                    <Name>{host.name}</Name>
+                  </Link>
+                  <small className="wide-only">
+                    {host.iqns[0] === '*' ? text.hosts.any : <Name>{host.iqns[0] ?? ''}</Name>}
+                    {host.iqns.length > 1 && `, ${text.common.more(host.iqns.length - 1)}`}
+                  </small>
+                </td>
+                <td className="right wide-only">{host.connection_count}</td>
+                {paths.cells.map((state, at) => (
+                  <td key={ports[at]?.name} className="cell">
+                    <Path state={state} />
+                  </td>
+                ))}
+                <td>
+                  <span className={`chip ${HEALTH_STYLE[paths.health]}`}>
+                    {text.hosts.of(paths.connected, paths.used)}
+                  </span>
+                </td>
+                <td className="wide-only">{remark(paths)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+      <ul className="legend">
+        {(['connected', 'unstable', 'missing', 'none'] as const).map((state) => (
+          <li key={state}>
+            <Path state={state} isDecoration />
+            {text.hosts.states[state]}
+          </li>
         ))}
-        {more > 0 && <small>{text.common.more(more)}</small>}
-      </span>
-      {chapState !== 'none' && (
-        <span className="chip">
-          {text.hosts.columns.chap} {text.hosts.chap[chapState]}
-        </span>
-      )}
-      <span className="soft">
-        <Size bytes={host.space.virtual} />
-      </span>
-      <span className="acts">
-        <button type="button" className="btn small" onClick={show}>
-          {text.hosts.columns.volumes} {host.connection_count}
-        </button>
-        <button
-          type="button"
-          className="btn small danger"
-          disabled={host.connection_count > 0}
-          title={host.connection_count > 0 ? text.errors.hint.host_connected : undefined}
-          onClick={() => perform(() => actions.deleteHost(host))}
-        >
-          {text.verbs.deleteHost}
-        </button>
-      </span>
-    </li>
+      </ul>
+    </>
   );
 }
 
-function HostVolumes({ host }: { host: string }) {
-  const connections = useConnections({ host });
-  if (!connections.data) return connections.error ? <ErrorNote error={connections.error} /> : <Loading />;
-  if (connections.data.length === 0) return <p className="soft">{text.hosts.noVolumes}</p>;
+/** A path by shape and word, not by colour only. */
+export function Path({ state, isDecoration }: { state: PathState; isDecoration?: boolean }) {
+  const label = text.hosts.states[state];
   return (
-    <ul className="items">
-      {connections.data.map(({ volume, lun }) => (
-        <li key={volume.name}>
-          <span>
-            <Link to="/volumes/$name" params={{ name: volume.name?.split('.')[0] ?? '' }}>
-              <Name>{volume.name}</Name>
-            </Link>
-            <small>{text.volume.lun(lun)}</small>
-          </span>
-          <button
-            type="button"
-            className="btn small"
-            onClick={() => perform(() => actions.disconnect(host, volume.name ?? '', lun))}
-          >
-            {text.verbs.disconnect}
-          </button>
-        </li>
-      ))}
-    </ul>
+    <span className={`path ${state}`} title={label}>
+      <span aria-hidden="true">{{ connected: '●', unstable: '◐', missing: '✕', none: '–' }[state]}</span>
+      {!isDecoration && <span className="vh">{label}</span>}
+    </span>
+  );
+}
+
+export function remark({ health, cells, drops }: Paths): string {
+  const lost = cells.filter((cell) => cell === 'missing').length;
+  return text.hosts.remark[health](health === 'lost' ? lost : drops);
+}
+
+function Refused() {
+  const refused = useRefusedLogins();
+  if (!refused.data || refused.data.length === 0) return null;
+  return (
+    <Card className="gap" title={text.hosts.refused} note={text.hosts.refusedNote}>
+      <ul className="items">
+        {refused.data.slice(0, MOST_REFUSED).map((login) => (
+          <RefusedRow key={`${login.initiator} ${login.initiator_portal}`} login={login} />
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+export function RefusedRow({ login }: { login: RefusedLogin }) {
+  const { initiator, initiator_portal: from, count, time, reason } = login;
+  return (
+    <li>
+      <span>
+        <b className="mono">
+          <Name>{initiator}</Name>
+        </b>
+        <small>{text.hosts.refusedBy(from, count, since(time, serverNow()))}</small>
+        <small>
+          <bdi>{reason}</bdi>
+        </small>
+      </span>
+      <button type="button" className="btn small" onClick={() => open({ kind: 'host', iqn: initiator })}>
+        {text.hosts.addAsHost}
+      </button>
+    </li>
   );
 }

@@ -51,3 +51,21 @@ export function recipe(system: System, portals: string[], target: string, serial
       };
   }
 }
+
+/** Commands that log a host in again, by the operating system in its initiator's name. */
+export function loginAgain(iqn: string, target: string): { system: System; commands: string } {
+  if (iqn.includes('com.vmware')) {
+    const lines = ['adapter discovery rediscover -A vmhba64', 'session list -A vmhba64'];
+    return {
+      system: 'ESXi',
+      commands: `${lines.map((line) => `esxcli iscsi ${line}`).join('\n')}\nesxcli storage core adapter rescan -A vmhba64`,
+    };
+  }
+  if (iqn.includes('com.microsoft')) {
+    return {
+      system: 'Windows',
+      commands: 'Get-IscsiTarget | Connect-IscsiTarget -IsPersistent $true\nGet-IscsiSession',
+    };
+  }
+  return { system: 'Linux', commands: `iscsiadm -m node -T ${target} --login\niscsiadm -m session -P 1` };
+}

@@ -204,7 +204,9 @@ export function Chart(props: Props) {
         ))}
       </ul>
       <div className="plot" ref={box} role="img" aria-label={`${title}: ${summary.join(', ')}`} />
-      {!hasValues && <p className="chart-empty soft">{text.charts.empty}</p>}
+      {!hasValues && (
+        <p className="chart-empty soft">{times.length === 0 ? text.charts.none : text.charts.empty}</p>
+      )}
     </section>
   );
 }

@@ -42,6 +42,8 @@ function useEntries(typed: string): Entry[] {
     { label: text.nav.hosts, command: 'ibid host list', run: () => navigate({ to: '/hosts' }) },
     { label: text.nav.arrayAndPorts, command: 'ibid array show', run: () => navigate({ to: '/array' }) },
     { label: text.nav.alerts, command: 'ibid alert list', run: () => navigate({ to: '/alerts' }) },
+    { label: text.nav.activity, run: () => navigate({ to: '/activity' }) },
+    { label: text.nav.settings, command: 'ibid array set', run: () => navigate({ to: '/settings' }) },
     { label: text.nav.help, run: () => navigate({ to: '/first-run' }) },
     { label: text.verbs.create, command: 'ibid volume create', run: () => openDialog({ kind: 'create' }) },
     { label: text.verbs.addHost, command: 'ibid host create', run: () => openDialog({ kind: 'host' }) },

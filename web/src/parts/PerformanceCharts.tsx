@@ -129,7 +129,7 @@ export function PerformanceCharts({ subject, range }: { subject: Subject; range:
 /** How coarse the points are, and when they begin if they do not cover the range. */
 function begin(first: number | undefined, start: number, step: number): string {
   const coarse = step > 60_000 ? `${text.charts.resolution(duration(step))} ` : '';
-  if (first === undefined) return coarse + text.charts.none;
+  if (first === undefined) return coarse;
   return coarse + (first > start + 2 * step ? text.charts.begins(absolute(first)) : '');
 }
 

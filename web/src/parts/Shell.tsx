@@ -15,7 +15,11 @@ import { LoginDialog, LoginPage } from './Login';
 import { Notices, undoLast } from './notices';
 import { Palette } from './Palette';
 
-type Destination = { to: '/' | '/volumes' | '/hosts' | '/array' | '/alerts'; icon: IconName; label: string };
+type Destination = {
+  to: '/' | '/volumes' | '/hosts' | '/array' | '/alerts' | '/activity' | '/settings' | '/first-run';
+  icon: IconName;
+  label: string;
+};
 const OVERVIEW: Destination = { to: '/', icon: 'overview', label: text.nav.overview };
 const STORAGE: Destination[] = [
   { to: '/volumes', icon: 'volumes', label: text.nav.volumes },
@@ -24,7 +28,10 @@ const STORAGE: Destination[] = [
 const ARRAY: Destination[] = [
   { to: '/array', icon: 'array', label: text.nav.arrayAndPorts },
   { to: '/alerts', icon: 'alerts', label: text.nav.alerts },
+  { to: '/activity', icon: 'activity', label: text.nav.activity },
+  { to: '/settings', icon: 'settings', label: text.nav.settings },
 ];
+const HELP: Destination = { to: '/first-run', icon: 'help', label: text.nav.help };
 
 export function Shell() {
   const session = useSession();
@@ -54,11 +61,7 @@ export function Shell() {
           <Outlet />
         </main>
       </div>
-      <nav className="bottom" aria-label={text.nav.label}>
-        {[OVERVIEW, ...STORAGE, ...ARRAY].map((item) => (
-          <NavLink key={item.to} item={item} short />
-        ))}
-      </nav>
+      <Bottom />
       <Palette isOpen={isPaletteOpen} close={() => setPaletteOpen(false)} />
       <Dialogs onRenamed={(name) => navigate({ to: '/volumes/$name', params: { name }, replace: true })} />
       <Modal opened={areKeysOpen} onClose={() => setKeysOpen(false)} title={text.keys.title} centered>
@@ -77,11 +80,42 @@ export function Shell() {
   );
 }
 
-function NavLink({ item, short }: { item: Destination; short?: boolean }) {
+/** The navigation of narrow screens: the first pages, and the others in a list. */
+function Bottom() {
+  const [isOpen, setOpen] = useState(false);
   return (
-    <Link to={item.to} activeOptions={{ exact: item.to === '/' }} title={item.label} aria-label={item.label}>
+    <>
+      <nav className="bottom" aria-label={text.nav.label}>
+        {[OVERVIEW, ...STORAGE, ...ARRAY.slice(1, 2)].map((item) => (
+          <NavLink key={item.to} item={item} />
+        ))}
+        <button type="button" onClick={() => setOpen(true)} aria-haspopup="dialog">
+          <Icon name="more" />
+          <span>{text.nav.more}</span>
+        </button>
+      </nav>
+      <Modal opened={isOpen} onClose={() => setOpen(false)} title={text.nav.more} zIndex={310}>
+        <nav className="more" aria-label={text.nav.more}>
+          {[ARRAY[0], ...ARRAY.slice(2), HELP].map(
+            (item) => item && <NavLink key={item.to} item={item} onClick={() => setOpen(false)} />,
+          )}
+        </nav>
+      </Modal>
+    </>
+  );
+}
+
+function NavLink({ item, onClick }: { item: Destination; onClick?: () => void }) {
+  return (
+    <Link
+      to={item.to}
+      activeOptions={{ exact: item.to === '/' }}
+      title={item.label}
+      aria-label={item.label}
+      onClick={onClick}
+    >
       <Icon name={item.icon} />
-      <span>{short && item.to === '/array' ? text.nav.array : item.label}</span>
+      <span>{item.label}</span>
     </Link>
   );
 }
@@ -99,10 +133,7 @@ function Side({ version }: { version: string | undefined }) {
         <NavLink key={item.to} item={item} />
       ))}
       <p className="group" />
-      <Link to="/first-run" title={text.nav.help} aria-label={text.nav.help}>
-        <Icon name="help" />
-        <span>{text.nav.help}</span>
-      </Link>
+      <NavLink item={HELP} />
       {version && <footer>{text.footer(version, timeZone())}</footer>}
     </nav>
   );

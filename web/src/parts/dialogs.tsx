@@ -1,11 +1,13 @@
 /** The dialogs of all actions. Each shows its command, and the answer of the array if it is refused. */
 
-import { Modal, Select, TextInput } from '@mantine/core';
+import { Autocomplete, Modal, Select, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, type ReactNode, useState, useSyncExternalStore } from 'react';
 import * as actions from '../actions';
 import { commands } from '../actions';
-import { refresh, useHosts } from '../api/queries';
+import { refresh, useHosts, volumeWindow } from '../api/queries';
 import type { Volume } from '../api/types';
+import { translate } from '../format/filter';
 import { parseSize } from '../format/units';
 import { text } from '../text';
 import { Code, ErrorNote } from './common';
@@ -13,7 +15,9 @@ import { notify } from './notices';
 
 export type Request =
   | { kind: 'create' }
-  | { kind: 'host' }
+  | { kind: 'host'; iqn?: string }
+  | { kind: 'attach'; host: string }
+  | { kind: 'token'; admin: string }
   | { kind: 'snapshot' | 'connect'; names: string[] }
   | { kind: 'clone'; source: string }
   | { kind: 'rename' | 'resize'; volume: Volume }
@@ -31,14 +35,17 @@ export function open(next: Request | null) {
   for (const listener of listeners) listener();
 }
 
-/** Runs an action that needs no dialog. A refusal is shown as a notice. */
-export async function perform(action: () => Promise<actions.Done>) {
+/** Runs an action that needs no dialog. A refusal is shown as a notice. Returns whether it was done. */
+export async function perform(action: () => Promise<actions.Done>): Promise<boolean> {
+  let isDone = false;
   try {
     notify(await action());
+    isDone = true;
   } catch (error) {
     notify({ message: `${text.errors.title}. ${error instanceof Error ? error.message : error}` });
   }
   await refresh();
+  return isDone;
 }
 
 export function Dialogs({ onRenamed }: { onRenamed: (name: string) => void }) {
@@ -70,6 +77,10 @@ function titleOf(request: Request): string {
       return text.forms.createTitle;
     case 'host':
       return text.forms.hostTitle;
+    case 'attach':
+      return text.forms.attachTitle(request.host);
+    case 'token':
+      return text.settings.tokenTitle(request.admin);
     case 'snapshot':
       return text.forms.snapshotTitle(request.names);
     case 'connect':
@@ -92,7 +103,11 @@ function Body({ request, onRenamed }: { request: Request; onRenamed: (name: stri
     case 'create':
       return <CreateForm />;
     case 'host':
-      return <HostForm />;
+      return <HostForm initiator={request.iqn ?? ''} />;
+    case 'attach':
+      return <AttachForm host={request.host} />;
+    case 'token':
+      return <TokenForm admin={request.admin} />;
     case 'snapshot':
       return <SnapshotForm names={request.names} />;
     case 'connect':
@@ -244,9 +259,75 @@ function CreateForm() {
   );
 }
 
-function HostForm() {
+/** Makes a new token and shows it once. Until the dialog is closed, no call tells that the session has ended. */
+function TokenForm({ admin }: { admin: string }) {
+  const [typed, setTyped] = useState('');
+  const [token, setToken] = useState<string | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (typed !== admin) return;
+    setError(null);
+    await actions.newToken(admin).then(setToken, setError);
+  };
+  if (token !== null) {
+    return (
+      <div className="form">
+        <p>{text.settings.tokenMade}</p>
+        <Code>{token}</Code>
+        <div className="acts">
+          <button type="button" className="btn primary" onClick={() => open(null)}>
+            {text.settings.tokenDone}
+          </button>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <form className="form" onSubmit={submit}>
+      <p className="soft">{text.settings.tokenNote}</p>
+      <Field label={text.forms.typeName(admin)} value={typed} onChange={setTyped} first />
+      <Code>{commands.newToken()}</Code>
+      <ErrorNote error={error} />
+      <div className="acts">
+        <button type="button" className="btn" onClick={() => open(null)}>
+          {text.common.cancel}
+        </button>
+        <button type="submit" className="btn primary danger" disabled={typed !== admin}>
+          {text.settings.newToken}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function AttachForm({ host }: { host: string }) {
+  const [typed, setTyped] = useState('');
+  const found = useQuery(volumeWindow({ filter: translate(typed), sort: 'name', destroyed: false }, 0));
+  const names = (found.data?.items ?? []).slice(0, 50).map((volume) => volume.name);
+  return (
+    <Form
+      verb={text.verbs.connect}
+      command={commands.connect(host, typed || 'VOLUME')}
+      isReady={typed !== ''}
+      run={() => actions.connect([host], [typed])}
+    >
+      <Autocomplete
+        label={text.forms.volume}
+        value={typed}
+        onChange={setTyped}
+        data={names}
+        filter={({ options }) => options}
+        comboboxProps={{ withinPortal: false }}
+        data-autofocus
+      />
+    </Form>
+  );
+}
+
+function HostForm({ initiator }: { initiator: string }) {
   const [name, setName] = useState('');
-  const [iqn, setIqn] = useState('');
+  const [iqn, setIqn] = useState(initiator);
   return (
     <Form
       note={text.forms.hostNote}
