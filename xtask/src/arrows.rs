@@ -98,6 +98,8 @@ const PARTS: &[Part] = &[
     // Around them.
     // Only `sim/*` may use both wings: `array/*` and `host/*` never use each other.
     part("sim", &["types", "platform", "testing", "ondisk", "wal", "blockmap", "fsck", "engine", "datastore-sim"]),
+    // A model of the protocol; independent of the code.
+    part("pods-model", &["testing"]),
     part("bench", &["types", "platform", "testing", "reduction", "ondisk", "wal", "blockmap", "engine", "initiator"]),
     part("xtask", &[]),
 ];
