@@ -150,7 +150,7 @@ fn settings_commands() {
         ),
         (
             "array grow --capacity 1M",
-            "error: The array has 447M already and cannot shrink.\nhint: choose a larger --capacity; an array only grows\n",
+            "error: The array has 447MiB already and cannot shrink.\nhint: choose a larger --capacity; an array only grows\n",
         ),
     ] {
         assert_eq!(array.refused(words), error, "{words}");
