@@ -36,9 +36,11 @@
   };
   const ticks = (v, unit, log) => { const top = Math.max(...v.filter(t => t != null)); return v.map(t => t == null ? null : tick(t, unit, log ? t : top)); };
 
+  // Groups of bars that are narrower have a smaller font.
+  const NARROW = 62;
   // Breaks a label into lines that fit below a group of bars.
   function wrap(label, room) {
-    const most = Math.max(5, Math.floor(room / 6.4)), lines = [""];
+    const most = Math.max(5, Math.floor(room / (room < NARROW ? 5.8 : 7))), lines = [""];
     for (const word of label.split(" ")) {
       const last = lines[lines.length - 1];
       if (last && last.length + word.length + 1 > most) lines.push(word); else lines[lines.length - 1] = last ? `${last} ${word}` : word;
@@ -146,7 +148,7 @@
     const wrapped = plot.places.map(place => wrap(place, room));
     const lines = Math.max(1, ...wrapped.map(w => w.length)), names = wrapped.map(w => w.join("\n"));
     const xAxis = isBars
-      ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => names, grid: { show: false }, size: 16 + 15 * lines })
+      ? axis("", { splits: () => plot.places.map((_, i) => i), values: () => names, grid: { show: false }, size: 16 + 15 * lines, font: font(room < NARROW ? 10 : 12) })
       : axis(plot.x.label, { size: 30, values: (u, v) => ticks(v, plot.x.unit, plot.x.log) });
     return {
       width: Math.max(box.clientWidth, 200), height, series: [{ label: plot.x.label || "at", value: (u, v) => show(v, plot.x.unit) }, ...series],

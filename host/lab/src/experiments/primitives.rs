@@ -18,7 +18,8 @@ const LATENCY: &str = "latency";
 struct Primitive {
     /// The plot that shows it.
     group: &'static str,
-    /// The case of its samples.
+    /// The case of its samples, and its label in the plot.
+    label: &'static str,
     case: &'static str,
     command: RawCommand,
     outstanding: Slots,
@@ -36,36 +37,52 @@ const ZEROS: Slots = Slots::Of(|counts| counts.write_same);
 const UNMAPS: Slots = Slots::Of(|counts| counts.unmap);
 const TRANSFERS: Slots = Slots::Of(|counts| counts.transfers);
 
-const fn primitive(group: &'static str, case: &'static str, command: RawCommand, outstanding: Slots) -> Primitive {
-    Primitive { group, case, command, outstanding }
+const fn primitive(
+    group: &'static str,
+    (case, label): (&'static str, &'static str),
+    command: RawCommand,
+    outstanding: Slots,
+) -> Primitive {
+    Primitive { group, label, case, command, outstanding }
 }
 
-const fn xcopy(case: &'static str, bytes: u64, shift: u64) -> Primitive {
-    primitive("EXTENDED COPY", case, RawCommand::Xcopy { bytes, shift }, XCOPIES)
+const fn xcopy(names: (&'static str, &'static str), bytes: u64, shift: u64) -> Primitive {
+    primitive("EXTENDED COPY", names, RawCommand::Xcopy { bytes, shift }, XCOPIES)
 }
+
+const fn write_same(names: (&'static str, &'static str), bytes: u64, outstanding: Slots) -> Primitive {
+    primitive("WRITE SAME", names, RawCommand::WriteSame(bytes), outstanding)
+}
+
+const fn transfer(names: (&'static str, &'static str), command: RawCommand, outstanding: Slots) -> Primitive {
+    primitive("READ and WRITE", names, command, outstanding)
+}
+
+const ONE: Slots = Slots::Fixed(1);
+const ATS: &str = "COMPARE AND WRITE";
 
 /// All measured commands. The prediction refers to the cases by name.
 const ALL: [Primitive; 20] = [
-    primitive("COMPARE AND WRITE", "ATS, one at a time", RawCommand::Ats, Slots::Fixed(1)),
-    primitive("COMPARE AND WRITE", "ATS, 16 sectors", RawCommand::Ats, Slots::Fixed(16)),
-    primitive("COMPARE AND WRITE", "ATS, 16 for one sector", RawCommand::ContendedAts, Slots::Fixed(16)),
-    xcopy("XCOPY of 1 MiB", MIB, 0),
-    xcopy("XCOPY of 4 MiB", 4 * MIB, 0),
-    xcopy("XCOPY of 16 MiB", 16 * MIB, 0),
-    xcopy("XCOPY of 4 MiB, shifted by 4 KiB", 4 * MIB, 4 * KIB),
-    xcopy("XCOPY of 4 MiB, shifted by 512 B", 4 * MIB, 512),
-    primitive("WRITE SAME", "WRITE SAME of 64 KiB", RawCommand::WriteSame(64 * KIB), ZEROS),
-    primitive("WRITE SAME", "WRITE SAME of 1 MiB", RawCommand::WriteSame(MIB), ZEROS),
-    primitive("WRITE SAME", "WRITE SAME of 4 MiB", RawCommand::WriteSame(4 * MIB), ZEROS),
-    primitive("WRITE SAME", "WRITE SAME of 1 MiB, one at a time", RawCommand::WriteSame(MIB), Slots::Fixed(1)),
-    primitive("UNMAP", "UNMAP of 1 descriptor", RawCommand::Unmap(1), UNMAPS),
-    primitive("UNMAP", "UNMAP of 8 descriptors", RawCommand::Unmap(8), UNMAPS),
-    primitive("UNMAP", "UNMAP of 32 descriptors", RawCommand::Unmap(32), UNMAPS),
-    primitive("READ and WRITE", "READ of 1 MiB", RawCommand::Read(MIB), TRANSFERS),
-    primitive("READ and WRITE", "WRITE of 1 MiB", RawCommand::Write(MIB), TRANSFERS),
-    primitive("READ and WRITE", "READ of 4 KiB, one at a time", RawCommand::Read(4 * KIB), Slots::Fixed(1)),
-    primitive("READ and WRITE", "WRITE of 4 KiB, one at a time", RawCommand::Write(4 * KIB), Slots::Fixed(1)),
-    primitive("READ and WRITE", "WRITE of 1 MiB, one at a time", RawCommand::Write(MIB), Slots::Fixed(1)),
+    primitive(ATS, ("ATS, one at a time", "one at a time"), RawCommand::Ats, ONE),
+    primitive(ATS, ("ATS, 16 sectors", "16, a sector each"), RawCommand::Ats, Slots::Fixed(16)),
+    primitive(ATS, ("ATS, 16 for one sector", "16 for one sector"), RawCommand::ContendedAts, Slots::Fixed(16)),
+    xcopy(("XCOPY of 1 MiB", "1 MiB"), MIB, 0),
+    xcopy(("XCOPY of 4 MiB", "4 MiB"), 4 * MIB, 0),
+    xcopy(("XCOPY of 16 MiB", "16 MiB"), 16 * MIB, 0),
+    xcopy(("XCOPY of 4 MiB, shifted by 4 KiB", "4 MiB + 4 KiB"), 4 * MIB, 4 * KIB),
+    xcopy(("XCOPY of 4 MiB, shifted by 512 B", "4 MiB + 512 B"), 4 * MIB, 512),
+    write_same(("WRITE SAME of 64 KiB", "64 KiB"), 64 * KIB, ZEROS),
+    write_same(("WRITE SAME of 1 MiB", "1 MiB"), MIB, ZEROS),
+    write_same(("WRITE SAME of 4 MiB", "4 MiB"), 4 * MIB, ZEROS),
+    write_same(("WRITE SAME of 1 MiB, one at a time", "1 MiB, 1 at a time"), MIB, ONE),
+    primitive("UNMAP", ("UNMAP of 1 descriptor", "1 range"), RawCommand::Unmap(1), UNMAPS),
+    primitive("UNMAP", ("UNMAP of 8 descriptors", "8 ranges"), RawCommand::Unmap(8), UNMAPS),
+    primitive("UNMAP", ("UNMAP of 32 descriptors", "32 ranges"), RawCommand::Unmap(32), UNMAPS),
+    transfer(("READ of 1 MiB", "READ 1 MiB"), RawCommand::Read(MIB), TRANSFERS),
+    transfer(("WRITE of 1 MiB", "WRITE 1 MiB"), RawCommand::Write(MIB), TRANSFERS),
+    transfer(("READ of 4 KiB, one at a time", "READ 4 KiB, 1 at a time"), RawCommand::Read(4 * KIB), ONE),
+    transfer(("WRITE of 4 KiB, one at a time", "WRITE 4 KiB, 1 at a time"), RawCommand::Write(4 * KIB), ONE),
+    transfer(("WRITE of 1 MiB, one at a time", "WRITE 1 MiB, 1 at a time"), RawCommand::Write(MIB), ONE),
 ];
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
@@ -123,11 +140,12 @@ fn judge(findings: &mut ExperimentFindings) {
     let mut groups: Vec<&str> = ALL.iter().map(|primitive| primitive.group).collect();
     groups.dedup();
     let plot = |group: &&str| -> Plot {
-        let cases: Vec<String> =
-            ALL.iter().filter(|p| p.group == *group).map(|primitive| primitive.case.to_owned()).collect();
-        let shown =
-            PlotSpec { title: group, measure: RATE, label: "commands per second", unit: MeasureUnit::PerSecond };
-        trial::bars(samples, shown, &cases, &raw)
+        let shown = || ALL.iter().filter(|primitive| primitive.group == *group);
+        let cases: Vec<String> = shown().map(|primitive| primitive.case.to_owned()).collect();
+        // The cases are too long for labels.
+        let places = shown().map(|primitive| primitive.label.to_owned()).collect();
+        let spec = PlotSpec { title: group, measure: RATE, label: "commands per second", unit: MeasureUnit::PerSecond };
+        Plot { places, ..trial::bars(samples, spec, &cases, &raw) }
     };
     let rate = |s: &Samples, case: &str| s.median(key(case, ALONE, RATE));
     let over = |s: &Samples, measure, a: &str, b: &str| trial::ratio(s, key(a, ALONE, measure), key(b, ALONE, measure));

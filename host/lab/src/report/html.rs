@@ -57,7 +57,7 @@ fn overview(report: &LabReport) -> String {
         ("disks", subject.disks.join(", ")),
         ("machine", format!("{} processors, {}", machine.cpus, machine.processor)),
         ("memory, kernel", format!("{}, Linux {}", display::bytes(machine.memory), machine.kernel)),
-        ("scale", scale(report)),
+        ("scale", if report.scale == CAPTURE_SCALE { String::new() } else { scale(report) }),
         ("lab", format!("{}, revision {}, schema {}", report.version, report.revision, report.schema)),
         (
             "host settings",

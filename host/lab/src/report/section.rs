@@ -228,6 +228,10 @@ fn table(outcome: &ExperimentOutcome) -> String {
 
 fn load(outcome: &ExperimentOutcome) -> String {
     let load = outcome.load;
+    // A capture was made elsewhere.
+    if outcome.secs == 0.0 {
+        return String::new();
+    }
     format!(
         "Duration {}. Machine load: {} % busy, {} % by other programs{}, load average {} before and {} after.",
         display::seconds(outcome.secs),

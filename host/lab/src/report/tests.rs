@@ -307,3 +307,66 @@ fn report_is_written_as_three_files() {
         }
     }
 }
+
+/// Compares a value with the part of JSON Schema that `docs/lab-data/report.schema.json` uses.
+/// Returns the path and the reason of each difference.
+fn differences(
+    value: &serde_json::Value,
+    schema: &serde_json::Value,
+    root: &serde_json::Value,
+    path: &str,
+) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        return differences(value, root.pointer(&name[1..]).unwrap(), root, path);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let each: Vec<Vec<String>> = any.iter().map(|one| differences(value, one, root, path)).collect();
+        return if each.iter().any(Vec::is_empty) { Vec::new() } else { each.concat() };
+    }
+    let is_of = |name: &serde_json::Value| match name.as_str().unwrap() {
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => other == "null" && value.is_null(),
+    };
+    let mut found = Vec::new();
+    let types = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
+    if !types[0].is_null() && !types.iter().any(is_of) {
+        found.push(format!("{path}: type"));
+    }
+    if schema["enum"].as_array().is_some_and(|all| !all.contains(value))
+        || schema.get("const").is_some_and(|c| c != value)
+    {
+        found.push(format!("{path}: {value}"));
+    }
+    if let (Some(fields), Some(known)) = (value.as_object(), schema["properties"].as_object()) {
+        let required = schema["required"].as_array().unwrap().iter().filter_map(|name| name.as_str());
+        found.extend(required.filter(|name| !fields.contains_key(*name)).map(|name| format!("{path}/{name}: missing")));
+        for (name, field) in fields {
+            let path = format!("{path}/{name}");
+            match known.get(name) {
+                Some(schema) => found.extend(differences(field, schema, root, &path)),
+                None => found.push(format!("{path}: unknown")),
+            }
+        }
+    }
+    if let (Some(items), Some(schema)) = (value.as_array(), schema.get("items")) {
+        found.extend(items.iter().flat_map(|item| differences(item, schema, root, path)));
+    }
+    found
+}
+
+#[test]
+fn report_matches_its_schema() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/lab-data/report.schema.json")).unwrap();
+    let mut value = serde_json::to_value(report()).unwrap();
+    assert_eq!(differences(&value, &schema, &schema, ""), Vec::<String>::new());
+    value["outcomes"][1]["findings"]["samples"][0]["unit"] = "furlongs".into();
+    value["machine"].as_object_mut().unwrap().remove("cpus");
+    let expected = ["/machine/cpus: missing", "/outcomes/findings/samples/unit: \"furlongs\""];
+    assert_eq!(differences(&value, &schema, &schema, ""), expected);
+}
