@@ -1,4 +1,4 @@
-//! The destager: gives dirty blocks places in the open data segment, in batches. A batch is
+//! The destager: gives dirty blocks places in the open data segments, in batches. A batch is
 //! fingerprinted, compared with blocks that may be equal, and compressed; then each group of up to
 //! eight blocks of one write is appended.
 
@@ -38,28 +38,29 @@ pub(crate) struct DestageContext<'a> {
     pub(crate) dispatcher: &'a mut Dispatcher,
 }
 
-/// Dirty blocks and their way to the open data segment.
+/// Dirty blocks and their way to the open data segments.
 pub(crate) struct Destager {
     pub(crate) dirty: DirtyBlocks,
     pub(crate) dedup: Dedup,
-    data_writer: Option<SegmentWriter>,
-    /// Blocks with a place in the open chunk.
-    open_chunk: Vec<Ticket>,
+    /// The open segments: of blocks that hosts wrote, and of blocks that the cleaner moved. Moved
+    /// blocks live longer, so segments that hold no others are emptied less often.
+    open: [OpenSegment; 2],
     /// Batches in the reduction pipeline.
     batches: usize,
     chunk_writes: u32,
 }
 
+/// An open data segment.
+#[derive(Default)]
+struct OpenSegment {
+    writer: Option<SegmentWriter>,
+    /// Blocks with a place in the open chunk.
+    chunk: Vec<Ticket>,
+}
+
 impl Destager {
     pub(crate) fn new(dedup: Dedup) -> Self {
-        Self {
-            dirty: DirtyBlocks::default(),
-            dedup,
-            data_writer: None,
-            open_chunk: Vec::new(),
-            batches: 0,
-            chunk_writes: 0,
-        }
+        Self { dirty: DirtyBlocks::default(), dedup, open: Default::default(), batches: 0, chunk_writes: 0 }
     }
 
     /// Returns the number of chunks in flight.
@@ -67,9 +68,9 @@ impl Destager {
         self.chunk_writes
     }
 
-    /// Returns the free sectors of the open data segment.
+    /// Returns the free sectors of the open segment of blocks that hosts write.
     pub(crate) fn open_sectors(&self) -> u32 {
-        self.data_writer.as_ref().map_or(0, SegmentWriter::free_sectors)
+        self.open[0].writer.as_ref().map_or(0, SegmentWriter::free_sectors)
     }
 
     /// True if destage must continue to the last dirty block.
@@ -82,7 +83,8 @@ impl Destager {
     pub(crate) fn is_due(&self, state: &ArrayState, space: &Space, checkpointer: &Checkpointer) -> bool {
         let waiting = self.dirty.waiting() * BLOCK_BYTES;
         let is_much = waiting >= threshold(state) && self.dirty.has_waiting();
-        let has_open_chunk = self.data_writer.as_ref().is_some_and(SegmentWriter::has_open_chunk);
+        let has_open_chunk =
+            self.open.iter().any(|open| open.writer.as_ref().is_some_and(SegmentWriter::has_open_chunk));
         let is_last = has_open_chunk && self.batches == 0;
         let is_wanted = is_much || (self.is_urgent(space, checkpointer) && (self.dirty.has_waiting() || is_last));
         let can_proceed = self.has_place(state, space, checkpointer) || self.dirty.unplaced_moved() > 0;
@@ -122,7 +124,7 @@ impl Destager {
             cx.dispatcher.start_work(Work::fingerprint(blocks), WorkPurpose::Fingerprint(tickets));
         }
         if is_urgent && self.batches == 0 && self.chunk_writes < MAX_CHUNK_WRITES {
-            self.cut_chunk(cx.space, cx.checkpointer, cx.dispatcher);
+            self.cut_chunks(cx.space, cx.checkpointer, cx.dispatcher);
         }
         Ok(())
     }

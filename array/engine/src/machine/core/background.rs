@@ -109,9 +109,9 @@ impl Core {
         self.stop_on_error(result);
     }
 
-    /// Writes the open chunk of data, if there is one.
-    pub(super) fn cut_data_chunk(&mut self) {
-        self.destager.cut_chunk(&mut self.space, &self.checkpointer, &mut self.dispatcher);
+    /// Writes the open chunks of data.
+    pub(super) fn cut_data_chunks(&mut self) {
+        self.destager.cut_chunks(&mut self.space, &self.checkpointer, &mut self.dispatcher);
     }
 
     fn is_checkpoint_due(&self) -> bool {
@@ -157,7 +157,7 @@ impl Core {
     }
 
     fn freeze(&mut self) -> Option<()> {
-        self.cut_data_chunk();
+        self.cut_data_chunks();
         let Self { checkpointer, destager, state, space, log, dispatcher, .. } = self;
         checkpointer.freeze(destager.chunk_writes(), state, &mut space.pool, log, dispatcher)?;
         space.checkpoint_frozen(&state.geometry, &destager.dirty);

@@ -201,7 +201,7 @@ impl Core {
             self.space.backpressure.memory = true;
             self.allocate_ahead();
             self.destage();
-            self.cut_data_chunk();
+            self.cut_data_chunks();
             if !self.execute_actions(disk)? {
                 break;
             }

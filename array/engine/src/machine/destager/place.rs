@@ -1,6 +1,6 @@
-//! Placement: starts the reduction of a batch, and appends its groups to the open data segment.
+//! Placement: starts the reduction of a batch, and appends its groups to the open data segments.
 
-use super::{DestageContext, Destager};
+use super::{DestageContext, Destager, OpenSegment};
 use crate::machine::batch::{Batch, Pair};
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::dirty::{DirtyBlock, Ticket};
@@ -120,7 +120,13 @@ impl Destager {
             true => cx.space.spare_for_moved(self.view(cx)),
             false => cx.space.checkpoint_segments(cx.state, cx.checkpointer),
         };
-        let Some((segment, sector, sectors)) = self.append_group(group, bytes, crc, spare, cx) else {
+        let own = usize::from(is_moved);
+        let appended = match self.append_group(own, group, bytes, crc, spare, cx) {
+            // The last free sectors are in the other open segment.
+            None => self.append_to_open(1 - own, group, bytes, crc).map(|place| (1 - own, place)),
+            place => place.map(|place| (own, place)),
+        };
+        let Some((open, (segment, sector, sectors))) = appended else {
             // Blocks that the cleaner relocates still have their old places and stay there.
             return group.iter().for_each(|(ticket, _)| self.dirty.no_place(*ticket));
         };
@@ -128,7 +134,7 @@ impl Destager {
         *(if is_moved { &mut writes.moved } else { &mut writes.data }) += u64::from(sectors) * SECTOR_BYTES;
         for ((ticket, _), index) in group.iter().zip(0..) {
             let Some(origin) = self.dirty.placed(*ticket) else { continue };
-            self.open_chunk.push(*ticket);
+            self.open[open].chunk.push(*ticket);
             let place = SlotPlace { segment, sector, sectors, index, blocks: group.len() as u8 };
             let before = cx.state.map.slots.set_place(ticket.id, place, crc);
             cx.space.pool.place_alive(place);
@@ -139,48 +145,66 @@ impl Destager {
                 cx.space.data_stored += u64::from(place.share()) * SECTOR_BYTES;
             }
         }
-        if self.data_writer.as_ref().is_some_and(SegmentWriter::is_full) {
-            self.cut_chunk(cx.space, cx.checkpointer, cx.dispatcher);
+        if self.open[open].writer.as_ref().is_some_and(SegmentWriter::is_full) {
+            self.cut_chunk(open, cx.space, cx.checkpointer, cx.dispatcher);
         }
     }
 
-    /// Appends a group to the open segment, or to a new one if more than `spare` are ready.
+    /// Appends a group to an open segment, if it fits.
+    fn append_to_open(
+        &mut self,
+        open: usize,
+        group: &[(Ticket, u128)],
+        bytes: &Bytes,
+        crc: u32,
+    ) -> Option<(u32, u16, u8)> {
+        let items: SmallVec<[(SummaryItem, u128); MAX_GROUP_BLOCKS]> =
+            group.iter().map(|(ticket, print)| (SummaryItem::Slot(Ref::data(ticket.id).to_bits()), *print)).collect();
+        let writer = self.open[open].writer.as_mut()?;
+        let (sector, sectors) = writer.append_group(&items, bytes, crc)?;
+        Some((writer.segment(), sector, sectors))
+    }
+
+    /// Appends a group to an open segment, or to a new one if more than `spare` are ready.
     fn append_group(
         &mut self,
+        open: usize,
         group: &[(Ticket, u128)],
         bytes: &Bytes,
         crc: u32,
         spare: u64,
         cx: &mut DestageContext<'_>,
     ) -> Option<(u32, u16, u8)> {
-        let items: SmallVec<[(SummaryItem, u128); MAX_GROUP_BLOCKS]> =
-            group.iter().map(|(ticket, print)| (SummaryItem::Slot(Ref::data(ticket.id).to_bits()), *print)).collect();
-        loop {
-            if let Some(writer) = &mut self.data_writer {
-                if let Some((sector, sectors)) = writer.append_group(&items, bytes, crc) {
-                    return Some((writer.segment(), sector, sectors));
-                }
-                self.cut_chunk(cx.space, cx.checkpointer, cx.dispatcher);
-                if let Some(writer) = self.data_writer.take() {
-                    cx.space.pool.seal(writer.fill());
-                }
-            }
-            let fill = cx.space.pool.open(Kind::Data, spare)?;
-            let limit = cx.state.geometry.segment_sectors();
-            self.data_writer = Some(SegmentWriter::new(cx.state.array, cx.state.geometry, fill, limit));
+        if let Some(place) = self.append_to_open(open, group, bytes, crc) {
+            return Some(place);
+        }
+        self.cut_chunk(open, cx.space, cx.checkpointer, cx.dispatcher);
+        if let Some(writer) = self.open[open].writer.take() {
+            cx.space.pool.seal(writer.fill());
+        }
+        let fill = cx.space.pool.open(Kind::Data, spare)?;
+        let limit = cx.state.geometry.segment_sectors();
+        self.open[open].writer = Some(SegmentWriter::new(cx.state.array, cx.state.geometry, fill, limit));
+        self.append_to_open(open, group, bytes, crc)
+    }
+
+    /// Writes the open chunks of data.
+    pub(crate) fn cut_chunks(&mut self, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
+        for open in 0..self.open.len() {
+            self.cut_chunk(open, space, checkpointer, dispatcher);
         }
     }
 
-    /// Writes the open chunk of data, if there is one.
-    pub(crate) fn cut_chunk(&mut self, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
-        let Some(writer) = &mut self.data_writer else { return };
+    /// Writes the open chunk of a data segment, if there is one.
+    fn cut_chunk(&mut self, open: usize, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
+        let OpenSegment { writer, chunk } = &mut self.open[open];
+        let Some(writer) = writer else { return };
         let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
         dispatcher.writes.summaries += summary_of(&data);
         let fill = writer.fill();
         space.pool.set_fill(fill);
         self.chunk_writes += 1;
-        let purpose =
-            IoPurpose::Chunk { tickets: std::mem::take(&mut self.open_chunk), freezes: checkpointer.freezes() };
+        let purpose = IoPurpose::Chunk { tickets: std::mem::take(chunk), freezes: checkpointer.freezes() };
         dispatcher.start_io(Io::Write { offset, data, durability: Durability::Volatile }, purpose);
     }
 }
