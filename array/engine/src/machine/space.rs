@@ -111,9 +111,13 @@ impl Space {
 
     /// True if free segments are so few that the cleaner should make some.
     pub(crate) fn is_short_of_space(&self, view: View<'_>) -> bool {
-        let margin = (u64::from(view.state.geometry.segments()) / 16).max(2);
+        let View { state, checkpointer, .. } = view;
+        let dirty = state.options.dirty_limit.div_ceil(state.geometry.segment_bytes);
+        let margin = self.checkpoint_segments(state, checkpointer) + dirty;
+        // A small pool cannot keep this much free.
+        let most = (u64::from(state.geometry.segments()) / 16).max(2);
         let free = self.pool.free() + self.pool.coming();
-        self.backpressure.space || free < self.reserve(view.state, view.checkpointer) + margin
+        self.backpressure.space || free < self.reserve(state, checkpointer) + margin.min(most)
     }
 
     /// Returns the segments that hosts have filled since the array was opened, rounded up.

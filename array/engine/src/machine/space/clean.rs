@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use types::BLOCK_BYTES;
 
-/// Segments that are emptied before a checkpoint is taken for them, while more can be.
-const EMPTIED_PER_CHECKPOINT: u64 = 3;
+/// Segments that are emptied at least before a checkpoint is taken for them, while more can be.
+const MIN_EMPTIED_PER_CHECKPOINT: u64 = 3;
 /// Compression groups that one tick relocates at most.
 const GROUPS_PER_TICK: usize = 64;
 
@@ -58,12 +58,13 @@ impl Space {
     }
 
     /// True if a checkpoint should be taken so that emptied segments become free. Several segments
-    /// share one checkpoint, because it ends in flushes, and because pages of metadata that all of
-    /// them change are then stored once.
+    /// share one checkpoint, a quarter of the ready ones, because it ends in flushes, and because
+    /// pages of metadata that all of them change are then stored once.
     pub(super) fn is_reclaim_due(&self, view: View<'_>) -> bool {
         let continues = self.may_move(view) && (self.cleaner.phase != CleanerPhase::Idle || self.is_cleaning_due(view));
         let dead = self.pool.dead();
-        dead > 0 && self.is_short_of_space(view) && (dead >= EMPTIED_PER_CHECKPOINT || !continues)
+        let is_enough = dead >= (self.pool.ready() / 4).max(MIN_EMPTIED_PER_CHECKPOINT);
+        dead > 0 && self.is_short_of_space(view) && (is_enough || !continues)
     }
 
     /// False if a search found no victim and little has changed since.
