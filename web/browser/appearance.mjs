@@ -1,15 +1,21 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { check, logIn, watched } from './kit.mjs';
+import { check, logIn, scripted, watched } from './kit.mjs';
 
+/** The longest names that the array admits, without a place to break. */
+const LONGEST = 'W'.repeat(63);
+const LONGEST_IQN = `iqn.2026-11.org.example:${'w'.repeat(199)}`;
 const PAGES = [
   '',
   'volumes',
   'volumes/vm-1',
   'volumes/busy?tab=performance',
+  'volumes/vm-1?tab=snapshots',
+  'protection',
   'hosts',
   'hosts/loader',
+  `hosts/${LONGEST}`,
   'array',
   'alerts',
   'activity',
@@ -22,6 +28,9 @@ const THEMES = ['light', 'dark'];
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
 /** Violations of these kinds fail the check. */
 const GRAVE = ['serious', 'critical'];
+
+/** Bytes that the browser may load for all pages. */
+const BUDGET = 600 * 1024;
 
 /** Finds elements that scroll sideways, and texts and controls that are cut or cover each other. */
 function misplaced() {
@@ -75,6 +84,10 @@ export async function appearance(browser, array) {
   const found = [];
   let minor = 0;
   const { context, faults } = await watched(browser, array);
+  const client = await scripted(array, context);
+  await client('POST', `/volumes?names=${LONGEST}`, { provisioned: 2 ** 50 });
+  await client('POST', `/hosts?names=${LONGEST}`, { iqns: [LONGEST_IQN] });
+  await client('POST', `/connections?host_names=${LONGEST}&volume_names=${LONGEST}`, {});
   const page = await context.newPage();
   await logIn(page, array);
   for (const path of PAGES) {
@@ -89,9 +102,10 @@ export async function appearance(browser, array) {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 900 });
         await page.evaluate(drawn);
-        const where = `/${path} at ${width} px, ${theme}`;
+        const where = `/${path.replace(LONGEST, 'longest')} at ${width} px, ${theme}`;
         for (const fault of await page.evaluate(misplaced)) found.push(`${where}: ${fault}`);
-        const picture = `${path.replaceAll(/\W/g, '-') || 'overview'}-${width}-${theme}.png`;
+        const name = path.replace(LONGEST, 'longest').replaceAll(/\W/g, '-') || 'overview';
+        const picture = `${name}-${width}-${theme}.png`;
         await page.screenshot({ path: join(array.out, picture) });
         if (!AXE_WIDTHS.includes(width)) continue;
         const violations = await page.evaluate(() => window.axe.run().then((result) => result.violations));
@@ -107,4 +121,34 @@ export async function appearance(browser, array) {
   await context.close();
   check(found.length === 0, found.join('\n'));
   return `${PAGES.length} pages, ${WIDTHS.length} widths, ${THEMES.length} themes; axe-core: ${minor} minor or moderate`;
+}
+
+/** The files of all pages, compressed, are within the budget; the first page is ready soon. */
+export async function budget(browser, array) {
+  const { context } = await watched(browser, array);
+  const page = await context.newPage();
+  const sizes = new Map();
+  const reading = [];
+  page.on('requestfinished', (request) => {
+    if (!request.url().includes('/console/')) return;
+    const note = ({ responseBodySize }) => sizes.set(request.url(), responseBodySize);
+    reading.push(request.sizes().then(note));
+  });
+  await logIn(page, array);
+  const total = () => [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  await page.waitForLoadState('networkidle');
+  await Promise.all(reading);
+  const first = total();
+  const begin = performance.now();
+  await page.goto(`${array.url}/console/`);
+  await page.getByText('Provisioned').waitFor();
+  const ready = Math.round(performance.now() - begin);
+  for (const path of PAGES) {
+    await page.goto(`${array.url}/console/${path}`);
+    await page.waitForLoadState('networkidle');
+  }
+  await Promise.all(reading);
+  const kib = (bytes) => `${Math.round(bytes / 1024)} KiB`;
+  check(total() > 0 && total() < BUDGET, `all pages load ${kib(total())}`);
+  return `first page ${kib(first)}, all ${kib(total())}, first figures after ${ready} ms`;
 }

@@ -4,11 +4,19 @@
  *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
  */
 
-import { appearance } from './appearance.mjs';
+import { appearance, budget } from './appearance.mjs';
 import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
-import { firstRun, keyboard, manyVolumes, twoBrowsers, volumes } from './tasks.mjs';
+import {
+  firstRun,
+  firstWrite,
+  keyboard,
+  linuxCommands,
+  manyVolumes,
+  twoBrowsers,
+  volumes,
+} from './tasks.mjs';
 
 const CHECKS = {
   'login, cookie, end of a session': session,
@@ -22,15 +30,23 @@ const CHECKS = {
   'pages of another origin': foreignOrigin,
   'hostile names': hostileNames,
   'layout and accessibility': appearance,
+  'size of the files': budget,
   '10 000 volumes': manyVolumes,
   'array without an answer': silence,
+};
+
+/** Checks that run only by their names, with a host between them. */
+const NAMED = {
+  'commands for a Linux host': linuxCommands,
+  'after the first write': firstWrite,
 };
 
 const array = arrayOf(process.env);
 const browser = await launch(process.env);
 const wanted = process.argv.slice(2);
-for (const [name, run] of Object.entries(CHECKS)) {
-  if (wanted.length > 0 && !wanted.includes(name)) continue;
+const all = Object.entries(CHECKS);
+const chosen = [...all, ...Object.entries(NAMED)].filter(([name]) => wanted.includes(name));
+for (const [name, run] of wanted.length > 0 ? chosen : all) {
   const begin = performance.now();
   let result = { status: 'pass', detail: '' };
   try {

@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { check, logIn, scripted, watched } from './kit.mjs';
 
 const shown = (page, words) => page.getByText(words).first().waitFor();
@@ -24,6 +26,38 @@ export async function firstRun(browser, array) {
   }
   check(faults.length === 0, faults.join('\n'));
   return 'a volume, a host, a connection, commands for four systems';
+}
+
+/** The three steps for a Linux host. Its commands are kept for the host, as the page prints them. */
+export async function linuxCommands(browser, array) {
+  const { context, faults } = await watched(browser, array);
+  const page = await context.newPage();
+  await logIn(page, array);
+  await page.getByRole('link', { name: 'Start here' }).click();
+  await page.getByLabel('Size').fill('16GiB');
+  await page.getByRole('button', { name: 'Make volume' }).click();
+  await shown(page, 'ds-01 exists.');
+  await page.getByLabel('Initiator name (IQN)').fill('iqn.2026-11.test:linux');
+  await page.getByRole('button', { name: 'Add and connect' }).click();
+  await shown(page, 'web-01 sees ds-01.');
+  await shown(page, 'Waiting for the first write of a host.');
+  const [, find, , log_in, after] = await page.locator('.code pre').allInnerTexts();
+  mkdirSync(array.out, { recursive: true });
+  writeFileSync(join(array.out, 'commands.json'), JSON.stringify({ find, log_in, after }));
+  check(faults.length === 0, faults.join('\n'));
+  return 'a volume, a host, a connection by the page alone';
+}
+
+/** The page notices the first write, and the host its session. */
+export async function firstWrite(browser, array) {
+  const { context, faults } = await watched(browser, array);
+  const page = await context.newPage();
+  await logIn(page, array, '/console/first-run');
+  await shown(page, /written\. The disk works\./);
+  await page.goto(`${array.url}/console/activity?kind=session`);
+  await page.getByRole('link', { name: 'web-01' }).first().waitFor();
+  check(faults.length === 0, faults.join('\n'));
+  return 'the page says that the disk works; the session is in the activity';
 }
 
 /** Create, connect, snapshot, clone, restore, undo, destroy, recover. */
@@ -142,6 +176,18 @@ export async function twoBrowsers(browser, array) {
   return 'a new volume appears in the other';
 }
 
+/** Frames per second that the browser drew during an action, from its trace. */
+async function framesWhile(browser, page, action) {
+  await browser.startTracing(page, {
+    categories: ['disabled-by-default-devtools.timeline.frame', 'devtools.timeline.frame'],
+  });
+  await action();
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
+  const times = traceEvents.filter(({ name }) => name === 'DrawFrame').map(({ ts }) => ts / 1e6);
+  if (times.length < 2) return 0;
+  return Math.round((times.length - 1) / (Math.max(...times) - Math.min(...times)));
+}
+
 /** The document keeps a small number of rows, from the first volume to the last. */
 export async function manyVolumes(browser, array) {
   const { context, faults } = await watched(browser, array);
@@ -167,9 +213,13 @@ export async function manyVolumes(browser, array) {
     most = Math.max(most, await page.locator('.row').count());
   }
   await page.getByRole('link', { name: 'x09999' }).waitFor();
+  const frames = await framesWhile(browser, page, async () => {
+    await list.hover();
+    for (let turn = 0; turn < 100; turn += 1) await page.mouse.wheel(0, -800);
+  });
   check(most <= 60, `${most} rows in the document`);
   await page.getByLabel('Filter volumes').fill('x0500');
   await page.getByText('10 volumes match').waitFor();
   check(faults.length === 0, faults.join('\n'));
-  return `scrolled end to end with at most ${most} rows in the document`;
+  return `scrolled end to end with at most ${most} rows in the document, ${frames} frames/s`;
 }

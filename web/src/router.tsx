@@ -55,6 +55,13 @@ const volume = createRoute({
   component: lazyRouteComponent(() => import('./pages/VolumeDrawer'), 'VolumeDrawer'),
 });
 
+const protection = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/protection',
+  validateSearch: withRange,
+  component: lazyRouteComponent(() => import('./pages/Protection'), 'Protection'),
+});
+
 const hosts = createRoute({
   getParentRoute: () => rootRoute,
   path: '/hosts',
@@ -103,6 +110,7 @@ export const router = createRouter({
   routeTree: rootRoute.addChildren([
     overview,
     volumes.addChildren([volume]),
+    protection,
     hosts,
     host,
     array,

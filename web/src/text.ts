@@ -15,6 +15,7 @@ export const text = {
     overview: 'Overview',
     storage: 'Storage',
     volumes: 'Volumes',
+    protection: 'Protection',
     hosts: 'Hosts',
     array: 'Array',
     arrayAndPorts: 'Array and ports',
@@ -362,6 +363,18 @@ export const text = {
     volumesOf: (name: string) => `Volumes of ${name}`,
     noVolumes: 'No volume is connected to this host.',
   },
+  protection: {
+    kicker: 'Storage',
+    title: 'Protection',
+    summary: (snapshots: number, covered: number, without: number) =>
+      `${plural(snapshots, 'snapshot', 'snapshots')} of ${plural(covered, 'volume', 'volumes')}.${
+        without === 0 ? '' : ` ${plural(without, 'volume has', 'volumes have')} none.`
+      }`,
+    row: (n: number, last: string) => `${plural(n, 'snapshot', 'snapshots')}, latest ${last}`,
+    empty: 'A snapshot keeps the content of a volume at one moment. There are none yet.',
+    toVolumes: 'Choose volumes',
+    now: 'now',
+  },
   host: {
     kicker: 'Host',
     gone: 'There is no such host.',
@@ -542,7 +555,7 @@ export const text = {
       ['Enter', 'Open'],
       ['Z', 'Undo'],
       ['R', 'Refresh'],
-      ['G O, G V, G H', 'Overview, volumes, hosts'],
+      ['G O, G V, G P, G H', 'Overview, volumes, protection, hosts'],
       ['?', 'These keys'],
     ] as [string, string][],
   },

@@ -21,6 +21,7 @@ class Array:
         *,
         capacity: str = "16GiB",
         portals: int = 2,
+        address: str = "127.0.0.1",
         args: list[str] = (),
         base: Path | None = None,
     ):
@@ -33,7 +34,7 @@ class Array:
         self.data, self.log = self.dir / "data", self.dir / "serve.log"
         self.data.mkdir()
         *self.ports, self.api_port = free_ports(portals + 1)
-        self.capacity, self.args = capacity, list(args)
+        self.capacity, self.address, self.args = capacity, address, list(args)
         self.process: Process | None = None
         self.iqn = ""
         self.hosts: set[str] = set()
@@ -42,11 +43,11 @@ class Array:
         """Starts the array, or restarts it on the same data; returns when it serves."""
         command = [str(self.ibid), "serve", "--data", str(self.data), "--capacity", self.capacity, "--overcommit"]
         for port in self.ports:
-            command += ["--iscsi", f"127.0.0.1:{port}"]
+            command += ["--iscsi", f"{self.address}:{port}"]
         command += ["--api", f"127.0.0.1:{self.api_port}", *self.args]
         self.process = Process(command, self.log)
         self.process.await_line("ready", limit)
-        self.iqn = next(iter(discover(self.ports[0])), "")
+        self.iqn = next(iter(discover(self.ports[0], self.address)), "")
         if not self.iqn:
             raise Failed(f"the array reports no target on port {self.ports[0]}:\n{self.process.tail()}")
         return self
@@ -93,7 +94,7 @@ class Array:
         return now
 
     def url(self, lun: int, portal: int = 0) -> str:
-        return f"iscsi://127.0.0.1:{self.ports[portal]}/{self.iqn}/{lun}"
+        return f"iscsi://{self.address}:{self.ports[portal]}/{self.iqn}/{lun}"
 
     def kill(self) -> None:
         if self.process:

@@ -226,9 +226,9 @@ class Connection:
                 return pdu.data == payload
 
 
-def discover(port: int) -> dict[str, list[str]]:
+def discover(port: int, host: str = "127.0.0.1") -> dict[str, list[str]]:
     """SendTargets=All: the targets of a portal and the addresses each reports (RFC 7143 Appendix C)."""
-    with Connection(port) as c:
+    with Connection(port, host) as c:
         c.login(None)
         keys = text(SendTargets="All")
         c.send(

@@ -12,7 +12,8 @@ from shutil import which
 
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.procs import Failed
-from ibid_tests.outside.result import Lab, Result
+from ibid_tests.outside import linux
+from ibid_tests.outside.result import Lab, Result, Skip
 
 SUITE = "console"
 WEB = Path(__file__).resolve().parents[3] / "web"
@@ -32,18 +33,71 @@ def run(lab: Lab) -> Iterator[Result]:
         raise Failed("the suite needs Node and its libraries: scripts/setup.sh test console")
     with Array(lab.bin, base=lab.scratch("arrays")) as array:
         array.start()
-        environment = {
-            **os.environ,
-            "IBID_DATA": str(array.data),
-            "IBID_PID": str(array.process.pid),
-            "IBID_OUT": str(lab.scratch("console").resolve()),
-            "IBID_HOST": str(lab.bin / "ibid-host"),
-            "CHROMIUM": browser,
-        }
-        command = [node, "browser/run.mjs"]
-        with subprocess.Popen(command, cwd=WEB, env=environment, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                result = json.loads(line)
-                yield Result(SUITE, result["name"], result["status"], result["secs"], result["detail"])
-            if process.wait(LIMIT_SECS) != 0:
-                yield Result(SUITE, "browser", "error", detail=f"node ended with {process.returncode}")
+        yield from in_browser(lab, node, browser, array)
+    yield from as_printed(lab, node, browser)
+
+
+def in_browser(lab: Lab, node: str, browser: str, array: Array, *names: str) -> Iterator[Result]:
+    """Runs the checks with these names, or all of an array that is new."""
+    environment = {
+        **os.environ,
+        "IBID_DATA": str(array.data),
+        "IBID_PID": str(array.process.pid),
+        "IBID_OUT": str(lab.scratch("console").resolve()),
+        "IBID_HOST": str(lab.bin / "ibid-host"),
+        "CHROMIUM": browser,
+    }
+    command = [node, "browser/run.mjs", *names]
+    with subprocess.Popen(command, cwd=WEB, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            result = json.loads(line)
+            yield Result(SUITE, result["name"], result["status"], result["secs"], result["detail"])
+        if process.wait(LIMIT_SECS) != 0:
+            yield Result(SUITE, "browser", "error", detail=f"node ended with {process.returncode}")
+
+
+def as_printed(lab: Lab, node: str, browser: str) -> Iterator[Result]:
+    """A Linux host mounts a new volume with the commands of the first page, word for word."""
+    name = "a Linux host by the commands of the console"
+    if reason := linux.why_not():
+        yield Result(SUITE, name, "skip", detail=reason)
+        return
+    try:
+        root = linux.build(lab.out.parent / "guest")
+        with (
+            linux.tap() as (device, network),
+            Array(lab.bin, portals=1, address=f"{network}.1", base=lab.scratch("arrays")) as array,
+        ):
+            array.start()
+            yield from in_browser(lab, node, browser, array, "commands for a Linux host")
+            printed = json.loads((lab.scratch("console") / "commands.json").read_text())
+            checks = CHECKS.format(**printed)
+            words = [f"address={network}.2/30"]
+            said = linux.run_guest(root, lab.scratch("console"), device, words, checks)
+            yield from linux.results(said, checks, SUITE)
+            yield from in_browser(lab, node, browser, array, "after the first write")
+    except Skip as skipped:
+        yield Result(SUITE, name, "skip", detail=str(skipped))
+
+
+# The guest has open-iscsi, but no udev, which names disks by their identity.
+CHECKS = """## the name of the initiator, as printed
+apt() {{ :; }}
+{find}
+## log in, as printed
+{log_in}
+for _ in $(seq 100); do [ -e /dev/sda ] && break; sleep 0.1; done
+mkdir -p /run/by-id
+for disk in /sys/block/sd*; do
+  wwid=$(cat $disk/device/wwid)
+  ln -sf /dev/${{disk##*/}} /run/by-id/wwn-0x${{wwid#naa.}}
+done
+ls /run/by-id
+## make a file system and mount it, as printed
+mkdir -p /dev/disk && ln -sfn /run/by-id /dev/disk/by-id
+{after}
+echo written >/mnt/ibid/file && sync
+umount /mnt/ibid && mount /run/by-id/* /mnt/ibid
+[ "$(cat /mnt/ibid/file)" = written ] && df /mnt/ibid | tail -n 1
+umount /mnt/ibid
+"""

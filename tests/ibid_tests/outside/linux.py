@@ -123,48 +123,52 @@ def tap() -> Iterator[tuple[str, str]]:
 
 
 def boot(root: Path, lab: Lab, array: Array) -> str:
-    """Runs the guest to its end and returns its console output."""
-    for name in ("init.sh", "checks.sh"):
-        shutil.copy(HERE / name, root / "usr/share/guest" / name)
-    console = lab.scratch("linux") / "console.log"
-    console.unlink(missing_ok=True)
+    """Runs the checks of this suite in the guest, which logs in to the array; returns its console output."""
     with tap() as (device, network), Relay(f"{network}.1", array.ports[0]) as relay:
-        # The guest's memory is a file; use a memory file system if it has space.
-        shm = Path("/dev/shm")
-        roomy = shm.is_dir() and shutil.disk_usage(shm).free > (MEMORY + 64) << 20
-        command = [
-            str(root / "usr/bin/linux.uml"),
-            f"mem={MEMORY}M",
-            "rootfstype=hostfs",
-            f"rootflags={root}",
-            "root=none",
-            "ro",
-            "init=/usr/share/guest/init.sh",
-            "con0=null,fd:1",
-            "con=null",
-            "ssl=null",
-            "quiet",
-            "loglevel=4",
-            "panic=-1",
-            f"vec0:transport=tap,ifname={device},depth=128,gro=1",
-            f"address={network}.2/30",
-            f"portal={network}.1:{relay.port}",
-            f"iqn={array.iqn}",
-            "checks=checks.sh",
-        ]
-        env = {"TMPDIR": str(shm if roomy else lab.scratch("linux")), "LD_PRELOAD": str(root / "xstate.so")}
-        with Process(command, console, env) as guest:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                guest.child.wait(GUEST_SECONDS)
-            # Its helper processes are in its session; end all of them.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(guest.pid, 9)
+        words = [f"address={network}.2/30", f"portal={network}.1:{relay.port}", f"iqn={array.iqn}"]
+        return run_guest(root, lab.scratch("linux"), device, words, (HERE / "checks.sh").read_text())
+
+
+def run_guest(root: Path, scratch: Path, device: str, words: list[str], checks: str) -> str:
+    """Runs the guest to its end, with the parameters of init.sh; returns its console output."""
+    shutil.copy(HERE / "init.sh", root / "usr/share/guest/init.sh")
+    (root / "usr/share/guest/checks.sh").write_text(checks)
+    console = scratch / "console.log"
+    console.unlink(missing_ok=True)
+    # The guest's memory is a file; use a memory file system if it has space.
+    shm = Path("/dev/shm")
+    roomy = shm.is_dir() and shutil.disk_usage(shm).free > (MEMORY + 64) << 20
+    command = [
+        str(root / "usr/bin/linux.uml"),
+        f"mem={MEMORY}M",
+        "rootfstype=hostfs",
+        f"rootflags={root}",
+        "root=none",
+        "ro",
+        "init=/usr/share/guest/init.sh",
+        "con0=null,fd:1",
+        "con=null",
+        "ssl=null",
+        "quiet",
+        "loglevel=4",
+        "panic=-1",
+        f"vec0:transport=tap,ifname={device},depth=128,gro=1",
+        *words,
+        "checks=checks.sh",
+    ]
+    env = {"TMPDIR": str(shm if roomy else scratch), "LD_PRELOAD": str(root / "xstate.so")}
+    with Process(command, console, env) as guest:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            guest.child.wait(GUEST_SECONDS)
+        # Its helper processes are in its session; end all of them.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(guest.pid, 9)
     return console.read_text(errors="replace").replace("\r", "")
 
 
-def results(said: str) -> Iterator[Result]:
+def results(said: str, checks: str, suite: str = SUITE) -> Iterator[Result]:
     """The console's `@@begin NAME ... @@end RC NOW BEGUN`, as results. A section without an end was cut off with the guest."""
-    planned = re.findall(r"^## (.*)$", (HERE / "checks.sh").read_text(), re.M)
+    planned = re.findall(r"^## (.*)$", checks, re.M)
     seen = set()
     for part in said.split("@@begin ")[1:]:
         name, _, rest = part.partition("\n")
@@ -173,7 +177,7 @@ def results(said: str) -> Iterator[Result]:
         seen.add(name)
         if not end:
             yield Result(
-                SUITE,
+                suite,
                 name,
                 "crash",
                 0,
@@ -185,13 +189,13 @@ def results(said: str) -> Iterator[Result]:
         status = "pass" if rc == "0" else "fail"
         detail = (lines[-1] if lines else "")[:110] if status == "pass" else f"exit {rc}: {' / '.join(lines[-4:])}"
         yield Result(
-            SUITE, name, status, float(now) - float(begun), detail, {"output": body} if status == "fail" else {}
+            suite, name, status, float(now) - float(begun), detail, {"output": body} if status == "fail" else {}
         )
     if not seen:
-        yield Result(SUITE, "boot", "error", 0, f"no result from the guest: {said[-500:]}")
+        yield Result(suite, "boot", "error", 0, f"no result from the guest: {said[-500:]}")
     for name in planned:
         if name not in seen:
-            yield Result(SUITE, name, "error", 0, "the guest did not get that far")
+            yield Result(suite, name, "error", 0, "the guest did not get that far")
 
 
 def run(lab: Lab) -> Iterator[Result]:
@@ -202,6 +206,6 @@ def run(lab: Lab) -> Iterator[Result]:
         array.start()
         for lun in (1, 2):
             array.volume(f"linux-{lun}", "1GiB", lun)
-        yield from results(boot(root, lab, array))
+        yield from results(boot(root, lab, array), (HERE / "checks.sh").read_text())
         if not array.process.alive():
             raise Failed(f"the array died:\n{array.process.tail()}")

@@ -107,6 +107,9 @@ export const useSnapshots = (volume: string) =>
     select: (data) => data.items,
   });
 
+/** Snapshots of all volumes, destroyed ones too. */
+export const useAllSnapshots = () => useQuery(whole<Snapshot>('/volume-snapshots', {}, SLOW_MS));
+
 export const useConnections = (of: { volume?: string; host?: string }, isEnabled = true) =>
   useQuery({
     ...list<Connection>(

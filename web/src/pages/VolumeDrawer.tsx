@@ -14,6 +14,7 @@ import { ErrorNote, Loading, Name, Size } from '../parts/common';
 import { open, perform } from '../parts/dialogs';
 import { ByReference } from '../parts/Offloads';
 import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
+import { Timeline } from '../parts/Timeline';
 import { text } from '../text';
 
 export function VolumeDrawer() {
@@ -262,9 +263,28 @@ function Snapshots({ volume }: { volume: Volume }) {
   const snapshots = useSnapshots(volume.name);
   if (!snapshots.data) return snapshots.error ? <ErrorNote error={snapshots.error} /> : <Loading />;
   const now = Date.now();
+  const oldest = snapshots.data.at(-1)?.created;
   return (
     <div className="drawer-body">
       {snapshots.data.length === 0 && <p className="soft">{text.volume.noSnapshots}</p>}
+      {oldest !== undefined && (
+        <div>
+          <Timeline
+            moments={snapshots.data.map(({ id, created, suffix, destroyed }) => ({
+              key: id,
+              time: created,
+              label: suffix,
+              isFaint: destroyed,
+            }))}
+            span={[oldest, Math.max(now, oldest + 1)]}
+            label={text.volume.tabs.snapshots}
+          />
+          <p className="axis soft" aria-hidden="true">
+            <span>{absolute(oldest)}</span>
+            <span>{text.protection.now}</span>
+          </p>
+        </div>
+      )}
       <ul className="items">
         {snapshots.data.map((snapshot) => (
           <li key={snapshot.id}>

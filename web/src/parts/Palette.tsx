@@ -39,6 +39,7 @@ function useEntries(typed: string): Entry[] {
   const fixed: Entry[] = [
     { label: text.nav.overview, run: () => navigate({ to: '/' }) },
     { label: text.nav.volumes, command: 'ibid volume list', run: () => navigate({ to: '/volumes' }) },
+    { label: text.nav.protection, command: 'ibid snap list', run: () => navigate({ to: '/protection' }) },
     { label: text.nav.hosts, command: 'ibid host list', run: () => navigate({ to: '/hosts' }) },
     { label: text.nav.arrayAndPorts, command: 'ibid array show', run: () => navigate({ to: '/array' }) },
     { label: text.nav.alerts, command: 'ibid alert list', run: () => navigate({ to: '/alerts' }) },

@@ -16,13 +16,23 @@ import { Notices, undoLast } from './notices';
 import { Palette } from './Palette';
 
 type Destination = {
-  to: '/' | '/volumes' | '/hosts' | '/array' | '/alerts' | '/activity' | '/settings' | '/first-run';
+  to:
+    | '/'
+    | '/volumes'
+    | '/protection'
+    | '/hosts'
+    | '/array'
+    | '/alerts'
+    | '/activity'
+    | '/settings'
+    | '/first-run';
   icon: IconName;
   label: string;
 };
 const OVERVIEW: Destination = { to: '/', icon: 'overview', label: text.nav.overview };
 const STORAGE: Destination[] = [
   { to: '/volumes', icon: 'volumes', label: text.nav.volumes },
+  { to: '/protection', icon: 'protection', label: text.nav.protection },
   { to: '/hosts', icon: 'hosts', label: text.nav.hosts },
 ];
 const ARRAY: Destination[] = [
@@ -86,7 +96,7 @@ function Bottom() {
   return (
     <>
       <nav className="bottom" aria-label={text.nav.label}>
-        {[OVERVIEW, ...STORAGE, ...ARRAY.slice(1, 2)].map((item) => (
+        {[OVERVIEW, ...STORAGE].map((item) => (
           <NavLink key={item.to} item={item} />
         ))}
         <button type="button" onClick={() => setOpen(true)} aria-haspopup="dialog">
@@ -221,7 +231,12 @@ function useKeys(openPalette: () => void, openKeys: () => void) {
   const navigate = useNavigate();
   const awaitsPage = useRef(false);
   useEffect(() => {
-    const pages: Record<string, '/' | '/volumes' | '/hosts'> = { o: '/', v: '/volumes', h: '/hosts' };
+    const pages: Record<string, Destination['to']> = {
+      o: '/',
+      v: '/volumes',
+      p: '/protection',
+      h: '/hosts',
+    };
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
         event.preventDefault();

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The first process of the guest: a Linux kernel in user mode, its root a host directory, mounted read-only.
 #
-# Kernel parameters: address=ADDR/BITS portal=ADDR:PORT iqn=NAME checks=FILE. Logs in with open-iscsi, runs each section
+# Kernel parameters: address=ADDR/BITS checks=FILE, and portal=ADDR:PORT iqn=NAME to log in first. Runs each section
 # of FILE (`## name`, then a script), and says on the console what came of it:
 #
 #   @@begin NAME        then what the script prints, then        @@end RC SECONDS
@@ -29,20 +29,23 @@ interface=$(ls /sys/class/net | grep -E '^(vec|eth)' | head -n 1)
 ip addr add "$address" dev "$interface" && ip link set "$interface" up
 for module in sd_mod sg iscsi_tcp ext4 xfs; do modprobe -q $module || echo "@@note no module $module"; done
 
-echo "@@begin log in"
-begin=$(uptime)
 iscsid -f >/run/iscsid.log 2>&1 &
 for _ in $(seq 50); do iscsiadm -m session >/dev/null 2>&1; [ $? = 21 ] && break; sleep 0.1; done
-iscsiadm -m node -T "$iqn" -p "$portal" -o new && iscsiadm -m node -T "$iqn" -p "$portal" --login
-rc=$?
-for _ in $(seq 100); do [ -e /dev/sdb ] && break; sleep 0.1; done
-# The two volumes, in the order of their LUNs, and their pass-through devices.
-disk_of() { basename "$(ls -d /sys/class/iscsi_session/session*/device/target*/*:$1/block/* 2>/dev/null | head -n 1)"; }
-sg_of() { basename "$(ls -d /sys/class/iscsi_session/session*/device/target*/*:$1/scsi_generic/* 2>/dev/null | head -n 1)"; }
-export DISK=/dev/$(disk_of 1) DISK2=/dev/$(disk_of 2) SG=/dev/$(sg_of 1) SG2=/dev/$(sg_of 2)
-echo "Linux $(uname -r): $DISK ($SG) and $DISK2 ($SG2)"
-[ -b "$DISK" ] && [ -b "$DISK2" ] || rc=1
-echo "@@end $rc $(uptime) $begin"
+rc=0
+if [ -n "${portal-}" ]; then
+    echo "@@begin log in"
+    begin=$(uptime)
+    iscsiadm -m node -T "$iqn" -p "$portal" -o new && iscsiadm -m node -T "$iqn" -p "$portal" --login
+    rc=$?
+    for _ in $(seq 100); do [ -e /dev/sdb ] && break; sleep 0.1; done
+    # The two volumes, in the order of their LUNs, and their pass-through devices.
+    disk_of() { basename "$(ls -d /sys/class/iscsi_session/session*/device/target*/*:$1/block/* 2>/dev/null | head -n 1)"; }
+    sg_of() { basename "$(ls -d /sys/class/iscsi_session/session*/device/target*/*:$1/scsi_generic/* 2>/dev/null | head -n 1)"; }
+    export DISK=/dev/$(disk_of 1) DISK2=/dev/$(disk_of 2) SG=/dev/$(sg_of 1) SG2=/dev/$(sg_of 2)
+    echo "Linux $(uname -r): $DISK ($SG) and $DISK2 ($SG2)"
+    [ -b "$DISK" ] && [ -b "$DISK2" ] || rc=1
+    echo "@@end $rc $(uptime) $begin"
+fi
 
 if [ $rc = 0 ]; then
     section= script=
