@@ -4,7 +4,7 @@
  *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
  */
 
-import { appearance, budget } from './appearance.mjs';
+import { appearance } from './appearance.mjs';
 import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
@@ -30,7 +30,6 @@ const CHECKS = {
   'pages of another origin': foreignOrigin,
   'hostile names': hostileNames,
   'layout and accessibility': appearance,
-  'size of the files': budget,
   '10 000 volumes': manyVolumes,
   'array without an answer': silence,
 };

@@ -9,14 +9,45 @@ export type Done = { message: string; undo?: () => Promise<unknown> };
 /** Names in one call. Each call is all or nothing. */
 const BATCH = 500;
 
-async function inBatches(names: string[], each: (names: string) => Promise<unknown>) {
-  for (let at = 0; at < names.length; at += BATCH) await each(names.slice(at, at + BATCH).join(','));
+/** Calls in batches, up to the first that is refused. */
+async function inBatches(
+  names: string[],
+  each: (names: string) => Promise<unknown>,
+): Promise<{ done: string[]; error: unknown }> {
+  for (let at = 0; at < names.length; at += BATCH) {
+    try {
+      await each(names.slice(at, at + BATCH).join(','));
+    } catch (error) {
+      return { done: names.slice(0, at), error };
+    }
+  }
+  return { done: names, error: null };
+}
+
+/** Calls in batches. If one is refused, the message says what was done before it. */
+async function allInBatches(
+  names: string[],
+  each: (names: string) => Promise<unknown>,
+  message: (names: string[]) => string,
+  undo: (names: string[]) => Promise<unknown>,
+): Promise<Done> {
+  const { done, error } = await inBatches(names, each);
+  if (error === null) return { message: message(names), undo: () => undo(names) };
+  if (done.length === 0) throw error;
+  const reason = error instanceof Error ? error.message : String(error);
+  const rest = names.length - done.length;
+  return { message: `${message(done)} ${text.done.partly(rest, reason)}`, undo: () => undo(done) };
 }
 
 /** Quotes a word of a command, so that a shell takes it as one word. */
 export function word(value: string): string {
   return /^[\w.:@%+=/-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
 }
+
+/** Names in a command that is shown; of many, the first ones. */
+const SHOWN = 20;
+const some = (names: string[]) =>
+  `${names.slice(0, SHOWN).map(word).join(' ')}${names.length > SHOWN ? ' …' : ''}`;
 
 export const commands = {
   createVolume: (name: string, bytes: number) =>
@@ -27,7 +58,7 @@ export const commands = {
   recover: (names: string[]) => `ibid volume recover ${names.map(word).join(' ')}`,
   eradicate: (names: string[]) => `ibid volume eradicate ${names.map(word).join(' ')}`,
   snapshot: (names: string[], suffix: string) =>
-    `ibid snap create ${names.map(word).join(' ')}${suffix === '' ? '' : ` --suffix ${word(suffix)}`}`,
+    `ibid snap create ${some(names)}${suffix === '' ? '' : ` --suffix ${word(suffix)}`}`,
   rename: (name: string, to: string) => `ibid volume rename ${word(name)} ${word(to)}`,
   resize: (name: string, bytes: number, isSmaller: boolean) =>
     `ibid volume resize ${word(name)} --size ${commandSize(bytes)}${isSmaller ? ' --truncate' : ''}`,
@@ -46,20 +77,21 @@ export async function createVolume(name: string, bytes: number): Promise<Done> {
   return { message: text.done.created(name), undo: () => destroyCall([name]) };
 }
 
-const destroyCall = (names: string[]) =>
-  inBatches(names, (names) => call('PATCH', '/volumes', { names }, { destroyed: true }));
-const recoverCall = (names: string[]) =>
-  inBatches(names, (names) => call('PATCH', '/volumes', { names }, { destroyed: false }));
+const setDestroyed = (destroyed: boolean) => (names: string) =>
+  call('PATCH', '/volumes', { names }, { destroyed });
 
-export async function destroy(names: string[]): Promise<Done> {
-  await destroyCall(names);
-  return { message: text.done.destroyed(names), undo: () => recoverCall(names) };
+async function every(names: string[], each: (names: string) => Promise<unknown>) {
+  const { error } = await inBatches(names, each);
+  if (error !== null) throw error;
 }
+const destroyCall = (names: string[]) => every(names, setDestroyed(true));
+const recoverCall = (names: string[]) => every(names, setDestroyed(false));
 
-export async function recover(names: string[]): Promise<Done> {
-  await recoverCall(names);
-  return { message: text.done.recovered(names), undo: () => destroyCall(names) };
-}
+export const destroy = (names: string[]) =>
+  allInBatches(names, setDestroyed(true), text.done.destroyed, recoverCall);
+
+export const recover = (names: string[]) =>
+  allInBatches(names, setDestroyed(false), text.done.recovered, destroyCall);
 
 export async function eradicate(name: string): Promise<Done> {
   await call('DELETE', '/volumes', { names: name });
@@ -67,9 +99,11 @@ export async function eradicate(name: string): Promise<Done> {
 }
 
 export async function connect(hosts: string[], volumes: string[]): Promise<Done> {
-  const pair = { host_names: hosts.join(','), volume_names: volumes.join(',') };
-  await call('POST', '/connections', pair, {});
-  return { message: text.done.connected(volumes, hosts), undo: () => call('DELETE', '/connections', pair) };
+  const host_names = hosts.join(',');
+  const make = (volume_names: string) => call('POST', '/connections', { host_names, volume_names }, {});
+  const remove = (volume_names: string) => call('DELETE', '/connections', { host_names, volume_names });
+  const message = (done: string[]) => text.done.connected(done, hosts);
+  return allInBatches(volumes, make, message, (done) => every(done, remove));
 }
 
 export async function disconnect(host: string, volume: string, lun: number): Promise<Done> {

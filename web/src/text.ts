@@ -89,6 +89,7 @@ export const text = {
   done: {
     created: (name: string) => `${name} created.`,
     destroyed: (list: string[]) => `${names(list)} destroyed.`,
+    partly: (n: number, reason: string) => `${plural(n, 'volume was', 'volumes were')} left: ${reason}`,
     recovered: (list: string[]) => `${names(list)} recovered.`,
     eradicated: (name: string) => `${name} eradicated.`,
     deleted: (name: string) => `${name} deleted.`,
@@ -230,7 +231,9 @@ export const text = {
     noMatch: 'No volume matches this filter.',
     clear: 'Clear filter',
     selected: (n: number) => `${count(n)} selected`,
+    selectAll: (n: number) => `Select all ${count(n)}`,
     clearSelection: 'Clear selection',
+    tooMany: (n: number) => `One call takes a snapshot of at most ${count(n)} volumes.`,
     row: (hosts: number) => plural(hosts, 'host', 'hosts'),
   },
   volume: {

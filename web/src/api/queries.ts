@@ -80,6 +80,18 @@ export const volumeWindow = (view: VolumeView, index: number) => ({
   ),
 });
 
+/** Names of all volumes of a view. */
+export async function namesOf(view: VolumeView): Promise<string[]> {
+  const params = {
+    filter: view.filter,
+    sort: view.sort === 'name' ? undefined : view.sort,
+    destroyed: view.destroyed,
+  };
+  const { queryFn } = whole<Volume>('/volumes', params, LIST_MS, MOST_SELECTED / 1000);
+  const volumes = await queryFn({ signal: new AbortController().signal });
+  return volumes.map(({ name }) => name);
+}
+
 export const useLargestVolumes = () =>
   useQuery({
     ...list<Volume>(
@@ -123,14 +135,16 @@ export const useConnections = (of: { volume?: string; host?: string }, isEnabled
 
 /** All pages of a list, up to this many. */
 const MOST_PAGES = 10;
+/** Volumes that a selection may have: as many as an array may have. */
+const MOST_SELECTED = 20_000;
 
-function whole<T>(path: string, params: Params, interval: number) {
+function whole<T>(path: string, params: Params, interval: number, pages = MOST_PAGES) {
   return {
     queryKey: [path, params, 'all'],
     queryFn: async ({ signal }: { signal: AbortSignal }) => {
       const items: T[] = [];
       let token: string | undefined;
-      for (let page = 0; page < MOST_PAGES; page += 1) {
+      for (let page = 0; page < pages; page += 1) {
         const query = { ...params, continuation_token: token };
         const answer = await call<Items<T>>('GET', path, query, undefined, {}, signal);
         items.push(...answer.items);

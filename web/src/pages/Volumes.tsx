@@ -6,7 +6,7 @@ import { Link, Outlet, useNavigate, useParams, useSearch } from '@tanstack/react
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
 import * as actions from '../actions';
-import { volumeWindow, WINDOW } from '../api/queries';
+import { namesOf, volumeWindow, WINDOW } from '../api/queries';
 import type { Volume } from '../api/types';
 import { translate } from '../format/filter';
 import { absolute, day, duration } from '../format/time';
@@ -17,6 +17,8 @@ import { Icon } from '../parts/Icon';
 import { text } from '../text';
 
 const columns = text.volumes.columns;
+/** Volumes of one call, which bounds a snapshot at one instant: their names must fit into the address. */
+const MOST_AT_ONCE = 1000;
 const ROW = 44;
 const NARROW_ROW = 62;
 const NARROW = '(max-width: 640px)';
@@ -66,6 +68,10 @@ export function Volumes() {
   const setDestroyed = (destroyed: boolean) => {
     setSelected(new Set());
     navigate({ to: '/volumes', search: (old) => ({ ...old, destroyed: destroyed || undefined }) });
+  };
+  const selectAll = async () => {
+    const names = await namesOf({ filter, sort, destroyed: search.destroyed ?? false }).catch(() => null);
+    if (names) setSelected(new Set(names));
   };
   const setFilter = (f: string) => navigate({ to: '.', search: (old) => ({ ...old, f: f || undefined }) });
   const sub = search.f ? text.volumes.matching(rows.total) : text.volumes.summary(rows.total);
@@ -137,6 +143,8 @@ export function Volumes() {
           names={[...selected]}
           isDestroyed={search.destroyed === true}
           clear={() => setSelected(new Set())}
+          total={rows.total}
+          selectAll={selectAll}
         />
       )}
       <Outlet />
@@ -359,18 +367,37 @@ function Cells({ volume, isDestroyed, isSelected, toggle }: CellsProps) {
   );
 }
 
-function Bulk({ names, isDestroyed, clear }: { names: string[]; isDestroyed: boolean; clear: () => void }) {
+type BulkProps = {
+  names: string[];
+  isDestroyed: boolean;
+  clear: () => void;
+  total: number;
+  selectAll: () => void;
+};
+
+function Bulk({ names, isDestroyed, clear, total, selectAll }: BulkProps) {
   const run = (action: () => Promise<actions.Done>) => perform(action).then(clear);
   return (
     <section className="bulk" aria-label={text.volumes.selected(names.length)}>
       <span>{text.volumes.selected(names.length)}</span>
+      {names.length < total && (
+        <button type="button" className="btn small" onClick={selectAll}>
+          {text.volumes.selectAll(total)}
+        </button>
+      )}
       {isDestroyed ? (
         <button type="button" className="btn small" onClick={() => run(() => actions.recover(names))}>
           {text.verbs.recover}
         </button>
       ) : (
         <>
-          <button type="button" className="btn small" onClick={() => open({ kind: 'snapshot', names })}>
+          <button
+            type="button"
+            className="btn small"
+            disabled={names.length > MOST_AT_ONCE}
+            title={names.length > MOST_AT_ONCE ? text.volumes.tooMany(MOST_AT_ONCE) : undefined}
+            onClick={() => open({ kind: 'snapshot', names })}
+          >
             {text.verbs.snapshot}
           </button>
           <button type="button" className="btn small" onClick={() => open({ kind: 'connect', names })}>
