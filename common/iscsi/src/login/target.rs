@@ -75,6 +75,8 @@ pub struct TargetLogin {
     stat_sn: u32,
     requests: u32,
     first: Option<FirstRequest>,
+    /// The name in the first text, whether or not the initiator is admitted.
+    claimed_name: Option<String>,
     identity: Option<Identity>,
 }
 
@@ -102,6 +104,7 @@ impl TargetLogin {
             stat_sn: 0,
             requests: 0,
             first: None,
+            claimed_name: None,
             identity: None,
         }
     }
@@ -135,7 +138,7 @@ impl TargetLogin {
     }
 
     fn refused(&self, status: LoginStatus, detail: String) -> LoginProgress {
-        let initiator = self.identity.as_ref().map(|identity| identity.initiator.clone());
+        let initiator = self.claimed_name.clone();
         LoginProgress::Refused(LoginRefusal { status, detail: escape_for_log(&detail), initiator })
     }
 
@@ -251,6 +254,7 @@ impl TargetLogin {
     ) -> Result<Answer, Refusal> {
         let mut answers = Pairs::new();
         if self.identity.is_none() {
+            self.claimed_name = find(pairs, name::INITIATOR_NAME).and_then(normalise_name);
             let identity = identify_initiator(pairs, authority, &self.config)?;
             if let SessionKind::Normal { .. } = identity.kind {
                 // RFC 7143 13.9: the first response of a normal session carries the portal group
@@ -344,7 +348,7 @@ fn identify_initiator(
     authority: &mut dyn LoginAuthority,
     config: &LoginConfig,
 ) -> Result<Identity, Refusal> {
-    let find = |wanted: &str| pairs.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str());
+    let find = |wanted: &str| find(pairs, wanted);
     let missing = |key: &str| refusal(LoginStatus::MissingParameter, format!("{key} missing or invalid"));
     let initiator = find(name::INITIATOR_NAME).and_then(normalise_name);
     let initiator = initiator.ok_or_else(|| missing(name::INITIATOR_NAME))?;
@@ -373,6 +377,11 @@ fn identify_initiator(
         kind,
         security: Security::new(wanted),
     })
+}
+
+/// Returns the value of a key.
+fn find<'a>(pairs: &'a Pairs, wanted: &str) -> Option<&'a str> {
+    pairs.iter().find(|(key, _)| key == wanted).map(|(_, value)| value.as_str())
 }
 
 /// Normalises an iSCSI name to lower case (RFC 7143 4.2.7.1); `None` if it is empty, too long or

@@ -325,3 +325,14 @@ fn values_in_refusals_forge_no_log_lines() {
     script.ask(request(Stage::Security, None), &[INTRODUCTION[0], INTRODUCTION[1], ("AuthMethod", "None\r\nforged")]);
     assert!(!script.refusal().to_string().contains(char::is_control), "{}", script.refusal());
 }
+
+#[test]
+fn refusal_names_an_initiator_that_is_not_admitted() {
+    let mut script =
+        Script::new(Authority { authentication: Err(LoginStatus::AuthorizationFailure), ..Authority::default() });
+    script.ask(request(Stage::Security, None), &INTRODUCTION);
+    assert_eq!(script.refusal().initiator.as_deref(), Some(INITIATOR));
+    let mut script = Script::new(Authority::default());
+    script.ask(request(Stage::Security, None), &INTRODUCTION[1..]);
+    assert_eq!(script.refusal().initiator, None);
+}
