@@ -2,9 +2,9 @@
 
 import { useMediaQuery } from '@mantine/hooks';
 import { useQueries } from '@tanstack/react-query';
-import { Link, Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { Outlet, useLocation, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { type KeyboardEvent, type MouseEvent, memo, useEffect, useMemo, useRef, useState } from 'react';
 import * as actions from '../actions';
 import { namesOf, volumeWindow, WINDOW } from '../api/queries';
 import type { Volume } from '../api/types';
@@ -217,6 +217,16 @@ function List({ rows, sort, isDestroyed, opened, selected, setSelected, setRange
   };
   const show = (name: string) =>
     navigate({ to: '/volumes/$name', params: { name }, search: (old) => old, replace: opened !== undefined });
+  const latest = useRef({ toggle, show });
+  latest.current = { toggle, show };
+  const stable = useMemo(
+    () => ({
+      toggle: (name: string) => latest.current.toggle(name),
+      show: (name: string) => void latest.current.show(name),
+    }),
+    [],
+  );
+  const { searchStr } = useLocation();
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.target instanceof HTMLInputElement && event.key !== 'Escape') return;
     const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
@@ -262,7 +272,9 @@ function List({ rows, sort, isDestroyed, opened, selected, setSelected, setRange
                     volume={volume}
                     isDestroyed={isDestroyed}
                     isSelected={selected.has(volume.name)}
-                    toggle={() => toggle(volume.name)}
+                    toggle={stable.toggle}
+                    show={stable.show}
+                    query={searchStr}
                   />
                 ) : (
                   <span role="cell" className="soft">
@@ -321,9 +333,25 @@ function Columns({ sort, isDestroyed }: { sort: string; isDestroyed: boolean }) 
   );
 }
 
-type CellsProps = { volume: Volume; isDestroyed: boolean; isSelected: boolean; toggle: () => void };
+type CellsProps = {
+  volume: Volume;
+  isDestroyed: boolean;
+  isSelected: boolean;
+  toggle: (name: string) => void;
+  show: (name: string) => void;
+  query: string;
+};
 
-function Cells({ volume, isDestroyed, isSelected, toggle }: CellsProps) {
+/**
+ * The cells of a row, which are drawn again only if they change: while the list scrolls, every row would be. For the same reason
+ * the link is a plain one, without the router's own state for each row.
+ */
+const Cells = memo(({ volume, isDestroyed, isSelected, toggle, show, query }: CellsProps) => {
+  const open = (event: MouseEvent) => {
+    if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    show(volume.name);
+  };
   const { space } = volume;
   const written = text.volumes.writtenOf(size(space.virtual), chosenSize(volume.provisioned));
   return (
@@ -333,15 +361,19 @@ function Cells({ volume, isDestroyed, isSelected, toggle }: CellsProps) {
           <input
             type="checkbox"
             checked={isSelected}
-            onChange={toggle}
+            onChange={() => toggle(volume.name)}
             aria-label={text.volumes.select(volume.name)}
           />
         </label>
       </span>
       <span role="cell" className="nowrap">
-        <Link to="/volumes/$name" params={{ name: volume.name }} search={(old) => old} title={volume.name}>
+        <a
+          href={`/console/volumes/${encodeURIComponent(volume.name)}${query}`}
+          title={volume.name}
+          onClick={open}
+        >
           <Name>{volume.name}</Name>
-        </Link>
+        </a>
         <span className="small-only nowrap">{written}</span>
       </span>
       <span role="cell" className="right wide-only nowrap">
@@ -365,7 +397,7 @@ function Cells({ volume, isDestroyed, isSelected, toggle }: CellsProps) {
       </span>
     </>
   );
-}
+});
 
 type BulkProps = {
   names: string[];
