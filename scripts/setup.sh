@@ -3,7 +3,7 @@
 #
 # It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
 # milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff and
-# py-pure-client and Node from PyPI, the libraries of the web console from npm.
+# py-pure-client, Ansible and Node from PyPI, the libraries of the web console from npm.
 # SETUP_DRY_RUN=1 prints what is missing and exits with 1 if anything is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -128,6 +128,28 @@ install_clients() {
         say "py-pure-client $clients_version could not be installed; the suite 'management' will be skipped"
 }
 
+# Ansible's core, and one collection out of the package with all collections. That package asks for a newer Python
+# than the collection needs.
+core_version=$(sed -n 's/^ansible-core==//p' tests/requirements.txt)
+collections_version=$(sed -n 's/^ansible==//p' tests/requirements.txt)
+collections=$clients_environment/collections-$collections_version
+ansible_is_ready() { [ -d "$collections/ansible_collections/purestorage/flasharray" ]; }
+install_ansible() {
+    say "installing ansible-core $core_version and the collection of ansible $collections_version"
+    local pip=("$clients_environment/bin/pip" --quiet --disable-pip-version-check) folder
+    folder=$(mktemp -d) &&
+        "${pip[@]}" install "ansible-core==$core_version" &&
+        "${pip[@]}" download --no-deps --only-binary=:all: --python-version 3.12 --dest "$folder" "ansible==$collections_version" &&
+        python3 - "$folder" "$collections" <<'END' || say "Ansible could not be installed; its tests will be skipped"
+import pathlib, sys, zipfile
+wheel, = pathlib.Path(sys.argv[1]).glob("ansible-*.whl")
+with zipfile.ZipFile(wheel) as archive:
+    wanted = [name for name in archive.namelist() if name.startswith("ansible_collections/purestorage/flasharray/")]
+    archive.extractall(sys.argv[2], wanted)
+END
+    rm -rf "$folder"
+}
+
 # Ubuntu has the browser only as a snap. Without one, the suite that uses it is skipped.
 browser_is_ready() { have chromium || have chromium-browser || have google-chrome; }
 install_browser() {
@@ -201,6 +223,7 @@ case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac
 case " $* " in *" package "*) cargo_deb_is_ready || install_cargo_deb ;; esac
 case " $* " in *" test "*)
     clients_are_ready || install_clients
+    ansible_is_ready || install_ansible
     browser_is_ready || install_browser
     ;;
 esac

@@ -17,7 +17,7 @@
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
   hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
-  management    py-pure-client: flows, and every call that reads
+  management    py-pure-client: flows, and every call that reads; modules of Ansible, each twice
   console       the web console in a browser
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 

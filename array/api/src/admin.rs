@@ -20,7 +20,7 @@ pub struct AdminApiToken {
 pub struct ApiToken {
     /// Time of creation, in milliseconds since 1970.
     pub created_at: u64,
-    /// Always null: tokens do not expire.
+    /// Time from which it is not valid, in milliseconds since 1970; null if it does not expire.
     #[serde(default)]
     pub expires_at: Option<u64>,
     /// The token, or `****`.
@@ -44,8 +44,72 @@ pub struct Admin {
     pub password: Option<String>,
     /// Always null.
     pub public_key: Option<String>,
-    /// `array_admin`.
+    /// `readonly`, `ops_admin`, `storage_admin` or `array_admin`.
     pub role: Reference,
+}
+
+/// Request to create an administrator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminPost {
+    /// Role; `readonly` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Reference>,
+}
+
+/// A change of an administrator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminPatch {
+    /// New role.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Reference>,
+}
+
+/// An entry of the audit trail: a change that an administrator made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Parameters and body of the call, without secrets, shortened.
+    pub arguments: String,
+    /// Path of the call.
+    pub command: String,
+    /// Number.
+    pub id: String,
+    /// Number with leading zeros.
+    pub name: String,
+    /// Address that the call came from; IPv6 addresses as their network of 64 bits.
+    pub origin: String,
+    /// HTTP method.
+    pub subcommand: String,
+    /// Time in milliseconds since 1970.
+    pub time: u64,
+    /// Name of the administrator.
+    pub user: String,
+    /// `REST`.
+    pub user_interface: String,
+}
+
+/// A session of an administrator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Always null: sessions that have ended are not listed.
+    pub end_time: Option<u64>,
+    /// Always null.
+    pub event: Option<String>,
+    /// Always null.
+    pub event_count: Option<u64>,
+    /// Address of the login.
+    pub location: String,
+    /// `API token`.
+    pub method: String,
+    /// Position in the list, oldest first.
+    pub name: String,
+    /// Time of the login in milliseconds since 1970.
+    pub start_time: u64,
+    /// Name of the administrator.
+    pub user: String,
+    /// `REST`.
+    pub user_interface: String,
 }
 
 /// Rules for logins.

@@ -152,6 +152,10 @@ pub enum ErrorCode {
     Unauthorized,
     /// The session is a cookie, and another page caused the call.
     Forbidden,
+    /// The role of the administrator does not allow the call.
+    NotAllowed,
+    /// An administrator with this name exists.
+    AdminExists,
     /// The path does not exist.
     PathNotFound,
     /// The path does not support the method.

@@ -20,7 +20,10 @@ mod protection;
 mod snapshot;
 mod volume;
 
-pub use admin::{Admin, AdminApiToken, AdminSettings, ApiToken, ContainerDefaultProtection, Subscription, Support};
+pub use admin::{
+    Admin, AdminApiToken, AdminPatch, AdminPost, AdminSettings, ApiToken, Audit, ContainerDefaultProtection, Session,
+    Subscription, Support,
+};
 pub use alert::{Alert, Scrub, ScrubPost};
 pub use array::{
     ApiVersions, Array, ArrayPatch, ArraySpace, DataAtRest, DriveWrites, Encryption, EradicationConfig,
@@ -35,7 +38,7 @@ pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
 pub use protection::{
     GroupEradication, ProtectionGroup, ProtectionGroupPatch, ProtectionGroupSnapshot, ProtectionGroupSnapshotPatch,
-    ProtectionGroupSnapshotPost, ReplicationSchedule, Retention, SnapshotSchedule,
+    ProtectionGroupSnapshotPost, ReplicationSchedule, Retention, SnapshotSchedule, TimeWindow,
 };
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};

@@ -56,12 +56,21 @@ pub struct GroupEradication {
 pub struct ReplicationSchedule {
     /// Always null.
     pub at: Option<u64>,
-    /// Always null.
-    pub blackout: Option<u64>,
+    /// Time of day without replication; always null.
+    pub blackout: TimeWindow,
     /// Always false.
     pub enabled: bool,
     /// Always 0.
     pub frequency: u64,
+}
+
+/// A part of a day.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeWindow {
+    /// End in milliseconds since midnight; always null.
+    pub end: Option<u64>,
+    /// Start in milliseconds since midnight; always null.
+    pub start: Option<u64>,
 }
 
 /// When snapshots are taken. In a request, missing fields stay as they are.

@@ -1,5 +1,6 @@
 //! Drafts of changes: a copy of the state, and the changes that the engine must store.
 
+mod admin;
 mod connection;
 mod host;
 mod host_group;
@@ -14,8 +15,7 @@ pub use protection::ProtectionGroupEdit;
 pub use settings::{ArrayEdit, VolumeEdit};
 
 use crate::chap::sealed;
-use crate::name::check_name;
-use crate::record::{Admin, Array, Host, Record, encode, reservations_key};
+use crate::record::{Array, Host, Record, encode, reservations_key};
 use crate::secret::SecretKeys;
 use crate::state::CatalogState;
 use crate::{CatalogError, MAX_VOLUMES};
@@ -53,12 +53,9 @@ impl Draft {
         &self.state
     }
 
-    /// Stores an administrator and replaces one of the same name.
-    pub fn put_admin(&mut self, admin: Admin) -> Result<(), CatalogError> {
-        check_name(&admin.name)?;
-        self.put(&admin)?;
-        self.state.put_admin(admin);
-        Ok(())
+    /// Returns whether anything was changed so far.
+    pub fn is_changed(&self) -> bool {
+        !self.changes.is_empty()
     }
 
     /// Stores a host with sealed secrets.

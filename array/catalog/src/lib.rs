@@ -16,6 +16,7 @@
 //! and the random bytes of the array's identity.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod catalog;
 mod chap;
 mod draft;
@@ -28,6 +29,7 @@ mod secret;
 mod shared_map;
 mod state;
 
+pub use admin::{Admin, Audit, Role};
 pub use catalog::{Catalog, ProtectionRun, Unlocked, Uptime, Watcher};
 pub use draft::{ArrayEdit, Draft, HostEdit, ProtectionGroupEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
@@ -35,13 +37,18 @@ pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
 pub use protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 pub use record::{
-    Admin, Array, ArrayInit, ArraySettings, ArrayTime, Chap, ClockJump, Connection, GroupConnection, GroupSnapshotId,
-    Host, HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot,
-    reservations_key,
+    Array, ArrayInit, ArraySettings, ArrayTime, Chap, ClockJump, Connection, GroupConnection, GroupSnapshotId, Host,
+    HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
 };
 pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogState, volume_names};
 
+/// Maximum number of administrators.
+pub const MAX_ADMINS: usize = 64;
+/// Maximum number of entries in the audit trail. A new one replaces the oldest.
+pub const MAX_AUDITS: usize = 4096;
+/// Maximum length of the arguments of an entry in the audit trail, in bytes.
+pub const MAX_AUDIT_ARGUMENTS: usize = 512;
 /// Minimum size of a volume: 1 MiB.
 pub const MIN_VOLUME_BYTES: u64 = 1 << 20;
 /// Default eradication delay, during which destroyed volumes and snapshots can be recovered: 24

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use types::{LBA_BYTES, VolumeId};
 
 /// Version of the stored form.
-const RECORD_VERSION: u32 = 1;
+pub(crate) const RECORD_VERSION: u32 = 1;
 /// Version of the stored form of a host with sealed secrets.
 const SEALED_VERSION: u32 = 2;
 /// Vendor part of a volume's NAA identifier (type 6, IEEE 24a937). Clients of the REST dialect
@@ -152,7 +152,7 @@ pub struct Qos {
     pub iops_limit: Option<u64>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -422,17 +422,6 @@ pub struct ProtectionGroupId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupSnapshotId(pub u64);
 
-/// An administrator of the array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admin {
-    /// User name.
-    pub name: String,
-    /// Hash of the API token. The token itself is not stored.
-    pub token_hash: String,
-    /// Creation time of the token in milliseconds since 1970.
-    pub token_created_ms: u64,
-}
-
 /// A record type of the catalog.
 pub(crate) trait Record: Serialize + DeserializeOwned {
     /// Key prefix of all records of this type.
@@ -484,13 +473,6 @@ impl Record for Connection {
     const PREFIX: &'static str = "connection/";
     fn key(&self) -> String {
         format!("{}{:016x}/{:016x}", Self::PREFIX, self.host.0, self.volume.0)
-    }
-}
-
-impl Record for Admin {
-    const PREFIX: &'static str = "admin/";
-    fn key(&self) -> String {
-        format!("{}{}", Self::PREFIX, self.name)
     }
 }
 

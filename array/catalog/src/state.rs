@@ -3,11 +3,12 @@
 mod host_groups;
 mod protection;
 
+use crate::admin::{Admin, Audit};
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
 use crate::protection::{GroupSnapshot, ProtectionGroup};
 use crate::record::{
-    Admin, Array, ArrayTime, Connection, GroupSnapshotId, Host, HostGroup, HostGroupId, HostId, ProtectionGroupId, Qos,
+    Array, ArrayTime, Connection, GroupSnapshotId, Host, HostGroup, HostGroupId, HostId, ProtectionGroupId, Qos,
     Record, Snapshot, Volume, VolumeOrSnapshot, decode,
 };
 use crate::shared_map::SharedMap;
@@ -30,6 +31,7 @@ pub struct CatalogState {
     hosts: SharedMap<HostId, Arc<Host>>,
     connections: SharedMap<(HostId, VolumeId), u16>,
     admins: SharedMap<String, Arc<Admin>>,
+    audits: SharedMap<u64, Arc<Audit>>,
     volume_names: SharedMap<String, VolumeId>,
     /// Snapshots by volume and suffix.
     snapshot_names: SharedMap<(VolumeId, String), VolumeId>,
@@ -62,6 +64,7 @@ impl CatalogState {
             hosts: SharedMap::default(),
             connections: SharedMap::default(),
             admins: SharedMap::default(),
+            audits: SharedMap::default(),
             volume_names: SharedMap::default(),
             snapshot_names: SharedMap::default(),
             host_names: SharedMap::default(),
@@ -96,6 +99,7 @@ impl CatalogState {
         }
         scan::<Host>(service)?.into_iter().for_each(|host| state.put_host(host));
         scan::<Admin>(service)?.into_iter().for_each(|admin| state.put_admin(admin));
+        scan::<Audit>(service)?.into_iter().for_each(|audit| state.put_audit(audit));
         for connection in scan::<Connection>(service)? {
             // The map of a dangling connection would be incomplete. Refusing to start is safer than
             // ignoring it.
@@ -299,6 +303,16 @@ impl CatalogState {
         self.owner(&iqn.to_ascii_lowercase()).or_else(|| self.owner(ANY_INITIATOR))
     }
 
+    /// Returns the audit trail, oldest entry first.
+    pub fn audits(&self) -> impl Iterator<Item = &Arc<Audit>> {
+        self.audits.values()
+    }
+
+    /// Returns the number of entries in the audit trail.
+    pub(crate) fn audit_count(&self) -> usize {
+        self.audits.len()
+    }
+
     /// Returns the administrator with this name.
     pub fn admin(&self, name: &str) -> Option<&Arc<Admin>> {
         self.admins.get(&name.to_owned())
@@ -408,6 +422,18 @@ impl CatalogState {
 
     pub(crate) fn put_admin(&mut self, admin: Admin) {
         self.admins.insert(admin.name.clone(), Arc::new(admin));
+    }
+
+    pub(crate) fn remove_admin(&mut self, name: &str) {
+        self.admins.remove(&name.to_owned());
+    }
+
+    pub(crate) fn put_audit(&mut self, audit: Audit) {
+        self.audits.insert(audit.id, Arc::new(audit));
+    }
+
+    pub(crate) fn remove_audit(&mut self, id: u64) {
+        self.audits.remove(&id);
     }
 
     fn forget_volume(&mut self, id: VolumeId) {

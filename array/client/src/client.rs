@@ -1,5 +1,6 @@
 //! The client and its calls.
 
+mod accounts;
 mod performance;
 
 pub use performance::Monitored;

@@ -1,5 +1,9 @@
 //! The command line.
 
+mod account;
+
+pub(crate) use account::{AccountCommand, RoleArgument};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::Listing;
 use serde::Deserialize;
@@ -75,6 +79,8 @@ pub(crate) enum Command {
     Array(Admin<ArrayCommand>),
     /// Verify all stored data against its checksums
     Scrub(Admin<ScrubCommand>),
+    /// Create, change, list and remove administrators; show the audit trail
+    Admin(Admin<AccountCommand>),
     /// List alerts, such as low space or damaged data
     Alert(Admin<AlertCommand>),
     /// Show the admin's API token, or replace it

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Host(group) => run(data, group, admin::host),
         Command::Array(group) => run(data, group, admin::array),
         Command::Scrub(group) => run(data, group, admin::scrub),
+        Command::Admin(group) => run(data, group, admin::account),
         Command::Alert(group) => run(data, group, admin::alert),
         Command::Fsck(args) => return fsck::run(data, &args),
         Command::Doctor(args) => return doctor::run(data, args),

@@ -94,6 +94,8 @@ fn group_hint(code: ErrorCode) -> Option<&'static str> {
             "see GET /protection-group-snapshots of the REST API"
         }
         Code::SharedConnection => "remove the connection from the host group, or the host from the group",
+        Code::NotAllowed => "use the token of an administrator with a higher role, or ask one",
+        Code::AdminExists => "choose another name; `ibid admin list` lists the administrators",
         Code::TagNotFound => "see GET /volumes/tags of the REST API",
         _ => return None,
     })

@@ -11,6 +11,7 @@ use api::ErrorCode;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
+use catalog::Role;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -21,9 +22,24 @@ enum Absent {
     Objects(&'static str),
     /// A function: all calls are refused.
     Function(&'static str),
+    /// A setting that every array of the dialect has once: the list has one object, in JSON, which
+    /// states that nothing is set. Other calls are refused.
+    Setting(&'static str, &'static str),
 }
 
-use Absent::{Function, Objects};
+use Absent::{Function, Objects, Setting};
+
+/// No mail server.
+const SMTP: &str = r#"{"name": "smtp", "body_prefix": null, "encryption_mode": null, "password": null,
+    "relay_host": null, "sender_domain": null, "sender_username": null, "subject_prefix": null, "user_name": null}"#;
+/// An SNMP agent without a community and users, so nothing can read it.
+const SNMP_AGENT: &str = r#"{"name": "localhost", "engine_id": "", "version": "v2c", "v2c": {"community": null},
+    "v3": {"auth_passphrase": null, "auth_protocol": null, "privacy_passphrase": null, "privacy_protocol": null,
+    "user": null}}"#;
+/// No protocol of storage management initiatives is served.
+const SMI_S: &str = r#"{"name": "smi-s", "slp_enabled": false, "wbem_https_enabled": false}"#;
+/// An empty key: no array can be connected.
+const CONNECTION_KEY: &str = r#"{"connection_key": "", "created": 0, "expires": 0}"#;
 
 /// Paths below the version. An entry that ends with `/` covers all paths below it.
 const ABSENT: &[(&str, Absent)] = &[
@@ -36,7 +52,7 @@ const ABSENT: &[(&str, Absent)] = &[
     ("apps", Objects("apps")),
     ("apps/nodes", Objects("apps")),
     ("array-connections", Objects("connections to other arrays")),
-    ("array-connections/connection-key", Function("connections to other arrays")),
+    ("array-connections/connection-key", Setting("connections to other arrays", CONNECTION_KEY)),
     ("array-connections/path", Objects("connections to other arrays")),
     ("arrays/cloud-capacity", Objects("cloud capacity")),
     ("arrays/cloud-provider-tags", Objects("tags of a cloud provider")),
@@ -44,8 +60,7 @@ const ABSENT: &[(&str, Absent)] = &[
     ("arrays/factory-reset-token", Function("factory resets")),
     ("arrays/ntp-test", Function("NTP settings; the operating system keeps the clock")),
     ("arrays/performance/", Function("performance counters")),
-    ("audits", Function("an audit trail; see the log of the program")),
-    ("certificates", Function("certificates over REST; see certificate.pem in the array's directory")),
+    ("certificates", Objects("certificates over REST; see certificate.pem in the array's directory")),
     ("certificates/", Function("certificates over REST; see certificate.pem in the array's directory")),
     ("directories", Objects("directories")),
     ("directories/", Objects("directories")),
@@ -67,6 +82,7 @@ const ABSENT: &[(&str, Absent)] = &[
     ("hosts/protection-groups", Objects("protection groups of hosts")),
     ("hosts/tags", Objects("tags of hosts")),
     ("hosts/performance/", Function("performance counters")),
+    ("hosts/performance/balance", Objects("counters of the balance of a host's paths")),
     ("kmip", Objects("key servers")),
     ("kmip/", Function("key servers")),
     ("logs", Function("log downloads")),
@@ -96,10 +112,9 @@ const ABSENT: &[(&str, Absent)] = &[
     ("remote-protection-groups", Objects("connections to other arrays")),
     ("remote-volume-snapshots", Objects("connections to other arrays")),
     ("remote-volume-snapshots/", Objects("connections to other arrays")),
-    ("sessions", Function("lists of sessions")),
-    ("smi-s", Objects("SMI-S")),
-    ("smtp-servers", Objects("mail servers")),
-    ("snmp-agents", Objects("SNMP")),
+    ("smi-s", Setting("SMI-S", SMI_S)),
+    ("smtp-servers", Setting("mail servers", SMTP)),
+    ("snmp-agents", Setting("SNMP", SNMP_AGENT)),
     ("snmp-agents/mib", Function("SNMP")),
     ("snmp-managers", Objects("SNMP")),
     ("snmp-managers/test", Function("SNMP")),
@@ -152,25 +167,30 @@ pub(crate) async fn answer(State(app): State<Arc<App>>, request: Request) -> Res
         return RestError::NotFound.into_response();
     };
     let is_list = request.method() == Method::GET;
-    match Call::accept(app, request).await {
-        Ok(call) => match absent {
-            Objects(what) if is_list => {
-                empty_list(&call, what).map_or_else(RestError::into_response, Answer::into_response)
-            }
-            Objects(what) | Function(what) => unsupported(what).into_response(),
+    // A refusal says nothing about the array, so every role may get it.
+    let call = match Call::accept(app, request, Role::Readonly).await {
+        Ok(call) => call,
+        Err(error) => return error.into_response(),
+    };
+    let answer = match absent {
+        Objects(what) if is_list => list(&call, what, Vec::new()),
+        Setting(what, object) if is_list => match serde_json::from_str(object) {
+            Ok(object) => list(&call, what, vec![object]),
+            Err(error) => Err(RestError::Internal(error.to_string())),
         },
-        Err(error) => error.into_response(),
-    }
+        Objects(what) | Function(what) | Setting(what, _) => Err(unsupported(what)),
+    };
+    answer.map_or_else(RestError::into_response, Answer::into_response)
 }
 
-fn empty_list(call: &Call, what: &str) -> Result<Answer, RestError> {
+fn list(call: &Call, what: &str, objects: Vec<Value>) -> Result<Answer, RestError> {
     for selector in SELECTORS {
         if let Some(name) = call.query.list(selector).unwrap_or_default().first() {
             let message = format!("It does not exist: this array does not support {what}.");
             return Err(RestError::about(ErrorCode::Unsupported, name, message));
         }
     }
-    page(Vec::<Value>::new(), &call.query, &["name"])
+    page(objects, &call.query, &["name"])
 }
 
 fn unsupported(what: &str) -> RestError {
@@ -182,8 +202,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn settings_are_json_objects() {
+        let objects = ABSENT.iter().filter_map(|(_, absent)| match absent {
+            Setting(_, object) => Some(*object),
+            _ => None,
+        });
+        assert!(objects.clone().count() > 0);
+        objects.for_each(|object| assert!(serde_json::from_str::<Value>(object).unwrap().is_object(), "{object}"));
+    }
+
+    #[test]
     fn path_selects_its_own_entry_first() {
-        let functions = ["array-connections/connection-key", "kmip/test", "directory-services/test"];
+        assert!(matches!(find("/array-connections/connection-key"), Some(Setting(..))));
+        let functions = ["hosts/performance/by-array", "kmip/test", "directory-services/test"];
         assert!(functions.iter().all(|path| matches!(find(&format!("/{path}")), Some(Function(_)))));
         for path in ["pods", "pods/arrays", "pods/performance/by-array", "apps/nodes", "directory-services"] {
             assert!(matches!(find(&format!("/{path}")), Some(Objects(_))), "{path}");

@@ -101,7 +101,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
             let message = "'capacity' cannot be combined with other fields.";
             return Err(RestError::bad(ErrorCode::InvalidRequest, message));
         }
-        None => call.app.catalog.change(|draft| draft.edit_array_settings(&edit))?,
+        None => call.change(|draft| draft.edit_array_settings(&edit))?,
     }
     let patch = serde_json::to_string(&patch).unwrap_or_default();
     tracing::info!(by = call.admin, patch, "array changed");
@@ -128,7 +128,9 @@ fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
         return Err(RestError::bad(ErrorCode::CannotShrink, message));
     }
     (call.app.growth)(capacity)
-        .map_err(|reason| RestError::bad(ErrorCode::CannotGrow, format!("The array cannot grow: {reason}.")))
+        .map_err(|reason| RestError::bad(ErrorCode::CannotGrow, format!("The array cannot grow: {reason}.")))?;
+    call.record();
+    Ok(())
 }
 
 pub(crate) fn check_names(call: &Call, name: &str) -> Result<(), RestError> {

@@ -1,6 +1,7 @@
 //! An authenticated request with its body, and its answer.
 
 use crate::app::App;
+use crate::audit_text;
 use crate::credential::{is_background, session_token};
 use crate::error::RestError;
 use crate::query::Query;
@@ -9,8 +10,9 @@ use api::{ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use catalog::{Audit, CatalogError, Draft, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -27,31 +29,84 @@ pub(crate) struct Call {
     body: Bytes,
     /// The administrator of the session.
     pub(crate) admin: String,
+    /// The role of the administrator.
+    pub(crate) role: Role,
+    /// For the audit trail: the method, path, parameters, and source of the call.
+    method: Method,
+    uri: Uri,
+    origin: String,
 }
 
 /// A request handler. It runs on a thread that may block.
 pub(crate) type Action = fn(&Call) -> Result<Answer, RestError>;
 
 impl Call {
-    /// Checks the session and the parameters before it reads the body, so that an unauthenticated
-    /// client cannot make the server buffer data.
-    pub(crate) async fn accept(app: Arc<App>, request: Request) -> Result<Self, RestError> {
+    /// Checks the session, the role and the parameters before it reads the body, so that a client
+    /// without them cannot make the server buffer data.
+    pub(crate) async fn accept(app: Arc<App>, request: Request, needed: Role) -> Result<Self, RestError> {
         let token = session_token(request.method(), request.headers())?
             .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
         let now = platform::clock::now();
-        let admin = match is_background(request.headers()) {
+        let name = match is_background(request.headers()) {
             true => app.sessions.peek(token, now),
             false => app.sessions.touch(token, now),
         };
-        let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?;
-        if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
+        // The role may have changed since the login, and the token may have expired.
+        let state = app.catalog.state();
+        let admin = name.and_then(|name| state.admin(&name));
+        let admin = admin.filter(|admin| admin.has_valid_token(platform::clock::unix_millis()));
+        let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?.clone();
+        if admin.role < needed {
+            return Err(RestError::NotAllowed { role: admin.role, needed });
+        }
+        let slot = request.extensions().get::<Arc<ConnectionSlot>>();
+        if let Some(slot) = slot {
             slot.authenticate();
         }
+        let origin = slot.map(|slot| slot.source().to_string()).unwrap_or_default();
         let query = Query::parse(request.uri())?;
         check_context(&query, &app.catalog.array().name)?;
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| RestError::TooSlow)?;
-        Ok(Self { app, query, body: body.map_err(|_| RestError::TooLarge)?, admin })
+        let body = body.map_err(|_| RestError::TooLarge)?;
+        Ok(Self { app, query, body, admin: admin.name.clone(), role: admin.role, method, uri, origin })
+    }
+
+    /// Changes the catalog, and adds the call to the audit trail in the same step. A call that
+    /// changes nothing leaves no entry.
+    pub(crate) fn change<T, E: From<CatalogError>>(
+        &self,
+        edit: impl FnOnce(&mut Draft) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.app.catalog.change(|draft| {
+            let value = edit(draft)?;
+            if draft.is_changed() {
+                draft.record_audit(self.audit())?;
+            }
+            Ok(value)
+        })
+    }
+
+    /// Adds the call to the audit trail, for a change outside the catalog. An array that is open
+    /// for reading only has just the log.
+    pub(crate) fn record(&self) {
+        let recorded: Result<(), CatalogError> = self.app.catalog.change(|draft| draft.record_audit(self.audit()));
+        if let Err(error) = recorded {
+            tracing::warn!(by = self.admin, "call not recorded in the audit trail: {error}");
+        }
+    }
+
+    fn audit(&self) -> Audit {
+        Audit {
+            id: 0,
+            at_ms: platform::clock::unix_millis(),
+            admin: self.admin.clone(),
+            origin: self.origin.clone(),
+            method: self.method.to_string(),
+            path: self.uri.path().to_owned(),
+            arguments: audit_text::arguments(self.uri.query().unwrap_or_default(), &self.body),
+        }
     }
 
     /// Parses the body. An empty body is an empty object.

@@ -103,7 +103,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
         Initiator::Host(host) => draft.connect(host, volume, lun).map(|made| (made.volume, made.lun)),
         Initiator::Group(group) => draft.connect_group(group, volume, lun).map(|made| (made.volume, made.lun)),
     };
-    let made = call.app.catalog.change(|draft| {
+    let made = call.change(|draft| {
         let connected = pairs.iter().map(|(initiator, volume)| connect(draft, initiator, volume));
         connected.collect::<Result<Vec<_>, CatalogError>>()
     })?;
@@ -119,7 +119,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
 /// Answers `DELETE /connections?host_names=…&volume_names=…`.
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     let pairs = pairs(call)?;
-    call.app.catalog.change(|draft| {
+    call.change(|draft| {
         pairs.iter().try_for_each(|(initiator, volume)| match initiator {
             Initiator::Host(host) => draft.disconnect(host, volume).map(|_| ()),
             Initiator::Group(group) => draft.disconnect_group(group, volume),

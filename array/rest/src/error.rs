@@ -4,7 +4,8 @@ use api::{ApiError, ErrorBody, ErrorCode, GatewayError};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use catalog::{CatalogError, ObjectKind};
+use catalog::{CatalogError, ObjectKind, Role};
+use serde_json::json;
 
 /// The error of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,6 +16,13 @@ pub(crate) enum RestError {
     Unauthorized(&'static str),
     /// The request has the cookie of a session, and another page caused it.
     Forbidden,
+    /// The role of the administrator does not allow the call.
+    NotAllowed {
+        /// The role.
+        role: Role,
+        /// The lowest role that allows it.
+        needed: Role,
+    },
     /// The path does not exist.
     NotFound,
     /// The path does not support the method.
@@ -79,6 +87,7 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::AlreadyExists { kind: ObjectKind::Host, .. } => Code::HostExists,
         CatalogError::AlreadyExists { kind: ObjectKind::Connection, .. } => Code::ConnectionExists,
         CatalogError::AlreadyExists { kind: ObjectKind::HostGroup, .. } => Code::HostGroupExists,
+        CatalogError::AlreadyExists { kind: ObjectKind::Admin, .. } => Code::AdminExists,
         CatalogError::AlreadyExists { kind: ObjectKind::ProtectionGroup, .. } => Code::ProtectionGroupExists,
         CatalogError::AlreadyExists { kind: ObjectKind::GroupSnapshot, .. } => Code::GroupSnapshotExists,
         CatalogError::Destroyed { kind: ObjectKind::Volume, .. } => Code::VolumeDestroyed,
@@ -128,6 +137,14 @@ impl IntoResponse for RestError {
                 ErrorCode::Forbidden,
                 "A call with a session cookie must come from the array's own console.",
             ),
+            Self::NotAllowed { role, needed } => {
+                let (role, needed) = (role.name(), needed.name());
+                let message = format!("Operation not permitted: the role {role} does not allow it, {needed} does.");
+                let error = ApiError { code: ErrorCode::NotAllowed, context: None, message: message.clone() };
+                // Existing clients read `message` of this status.
+                let body = json!({"errors": [error], "message": message});
+                (StatusCode::FORBIDDEN, Json(body)).into_response()
+            }
             Self::NotFound => one(
                 StatusCode::NOT_FOUND,
                 ErrorCode::PathNotFound,

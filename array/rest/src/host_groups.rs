@@ -62,9 +62,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "A new host group is named by 'names' alone."));
     }
     let now_ms = platform::clock::unix_millis();
-    call.app
-        .catalog
-        .change(|draft| names.iter().try_for_each(|name| draft.create_host_group(name, now_ms).map(|_| ())))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.create_host_group(name, now_ms).map(|_| ())))?;
     tracing::info!(by = call.admin, "host groups created: {}", names.join(", "));
     answer(call, &names)
 }
@@ -75,17 +73,13 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     let names = call.query.required("names")?;
     let patch: HostGroupPatch = call.body()?;
     let Some(new_name) = patch.name else {
-        call.app
-            .catalog
-            .change(|draft| names.iter().try_for_each(|name| draft.state().host_group(name).map(|_| ())))?;
+        call.change(|draft| names.iter().try_for_each(|name| draft.state().host_group(name).map(|_| ())))?;
         return answer(call, &names);
     };
     if names.len() > 1 {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one host group at a time can be renamed."));
     }
-    call.app
-        .catalog
-        .change(|draft| names.iter().try_for_each(|name| draft.rename_host_group(name, &new_name).map(|_| ())))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.rename_host_group(name, &new_name).map(|_| ())))?;
     tracing::info!(by = call.admin, new_name, "host group renamed: {}", names.join(", "));
     answer(call, &[new_name])
 }
@@ -94,7 +88,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
-    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.delete_host_group(name)))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.delete_host_group(name)))?;
     tracing::info!(by = call.admin, "host groups deleted: {}", names.join(", "));
     Answer::empty()
 }
@@ -127,7 +121,7 @@ fn pairs(call: &Call) -> Result<Vec<(String, String)>, RestError> {
 /// Answers `POST /host-groups/hosts?group_names=…&member_names=…`.
 pub(crate) fn add_members(call: &Call) -> Result<Answer, RestError> {
     let pairs = pairs(call)?;
-    call.app.catalog.change(|draft| pairs.iter().try_for_each(|(group, host)| draft.add_to_host_group(group, host)))?;
+    call.change(|draft| pairs.iter().try_for_each(|(group, host)| draft.add_to_host_group(group, host)))?;
     tracing::info!(by = call.admin, "hosts added to host groups: {pairs:?}");
     Answer::all(pairs.iter().map(|(group, host)| member(group, host)).collect())
 }
@@ -135,9 +129,7 @@ pub(crate) fn add_members(call: &Call) -> Result<Answer, RestError> {
 /// Answers `DELETE /host-groups/hosts?group_names=…&member_names=…`.
 pub(crate) fn remove_members(call: &Call) -> Result<Answer, RestError> {
     let pairs = pairs(call)?;
-    call.app
-        .catalog
-        .change(|draft| pairs.iter().try_for_each(|(group, host)| draft.remove_from_host_group(group, host)))?;
+    call.change(|draft| pairs.iter().try_for_each(|(group, host)| draft.remove_from_host_group(group, host)))?;
     tracing::info!(by = call.admin, "hosts removed from host groups: {pairs:?}");
     Answer::empty()
 }

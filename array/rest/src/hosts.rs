@@ -81,7 +81,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
         personality: personality(post.personality)?,
     };
     let now_ms = platform::clock::unix_millis();
-    let ids = call.app.catalog.change(|draft| {
+    let ids = call.change(|draft| {
         let create = |name: &String| draft.create_host(name, &edit, now_ms).map(|host| host.id);
         names.iter().map(create).collect::<Result<Vec<_>, CatalogError>>()
     })?;
@@ -105,7 +105,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     if patch.name.is_some() && names.len() > 1 {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one host at a time can be renamed."));
     }
-    let ids = call.app.catalog.change(|draft| {
+    let ids = call.change(|draft| {
         let mut ids = Vec::new();
         for name in &names {
             let host = draft.state().host(name)?.clone();
@@ -127,7 +127,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
-    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.delete_host(name).map(|_| ())))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.delete_host(name).map(|_| ())))?;
     tracing::info!(by = call.admin, "hosts deleted: {}", names.join(", "));
     Answer::empty()
 }

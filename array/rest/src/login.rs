@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::credential::{clear_cookie, session_token, set_cookie, wants_cookie};
 use crate::error::RestError;
+use crate::session::Start;
 use crate::slots::ConnectionSlot;
 use crate::source::Source;
 use crate::token;
@@ -51,7 +52,8 @@ pub(crate) async fn login(
 
 async fn open(app: &Arc<App>, source: Source, token: &str) -> Result<(String, String), RestError> {
     let admin = find_admin(app, source, token).await?;
-    let session = app.sessions.open(&admin.name, platform::clock::now());
+    let start = Start { at: platform::clock::now(), unix_ms: platform::clock::unix_millis(), origin: source };
+    let session = app.sessions.open(&admin.name, start);
     Ok((admin.name.clone(), session.map_err(|error| RestError::Internal(error.to_string()))?))
 }
 
@@ -61,7 +63,9 @@ async fn open(app: &Arc<App>, source: Source, token: &str) -> Result<(String, St
 /// guessed: a limit would only lock administrators out. Other tokens are limited for each source.
 pub(crate) async fn find_admin(app: &Arc<App>, source: Source, token: &str) -> Result<Arc<Admin>, RestError> {
     let state = app.catalog.state();
-    if let Some(admin) = state.admins().find(|admin| token::matches(token, &admin.token_hash)) {
+    let now_ms = platform::clock::unix_millis();
+    let mut admins = state.admins().filter(|admin| admin.has_valid_token(now_ms));
+    if let Some(admin) = admins.find(|admin| token::matches(token, &admin.token_hash)) {
         return Ok(admin.clone());
     }
     if !app.limiter.begin(source, platform::clock::now()) {

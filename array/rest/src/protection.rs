@@ -90,7 +90,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     let names = call.query.required("names")?;
     let now_ms = platform::clock::unix_millis();
     let create = |draft: &mut Draft| names.iter().try_for_each(|name| draft.create_protection_group(name, now_ms));
-    call.app.catalog.change(create)?;
+    call.change(create)?;
     tracing::info!(by = call.admin, "protection groups created: {}", names.join(", "));
     answer(call, &names)
 }
@@ -105,7 +105,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one protection group at a time can be renamed."));
     }
     let now_ms = platform::clock::unix_millis();
-    let changed = call.app.catalog.change(|draft| {
+    let changed = call.change(|draft| {
         names.iter().map(|name| apply(draft, name, &patch, now_ms)).collect::<Result<Vec<_>, RestError>>()
     })?;
     let patch = serde_json::to_string(&patch).unwrap_or_default();
@@ -145,7 +145,7 @@ fn apply(draft: &mut Draft, name: &str, patch: &ProtectionGroupPatch, now_ms: u6
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
-    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.eradicate_protection_group(name)))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.eradicate_protection_group(name)))?;
     tracing::info!(by = call.admin, "protection groups eradicated: {}", names.join(", "));
     Answer::empty()
 }
@@ -183,7 +183,7 @@ pub(crate) fn add_members(call: &Call) -> Result<Answer, RestError> {
     let pairs = pairs(call)?;
     let add =
         |draft: &mut Draft| pairs.iter().try_for_each(|(group, volume)| draft.set_protection(group, volume, true));
-    call.app.catalog.change(add)?;
+    call.change(add)?;
     tracing::info!(by = call.admin, "volumes added to protection groups: {pairs:?}");
     let member = |(group, volume): &(String, String)| Member {
         group: Reference::named(group),
@@ -197,7 +197,7 @@ pub(crate) fn remove_members(call: &Call) -> Result<Answer, RestError> {
     let pairs = pairs(call)?;
     let remove =
         |draft: &mut Draft| pairs.iter().try_for_each(|(group, volume)| draft.set_protection(group, volume, false));
-    call.app.catalog.change(remove)?;
+    call.change(remove)?;
     tracing::info!(by = call.admin, "volumes removed from protection groups: {pairs:?}");
     Answer::empty()
 }
@@ -255,7 +255,7 @@ pub(crate) fn create_snapshots(call: &Call) -> Result<Answer, RestError> {
     let sources = call.query.required("source_names")?;
     let post: ProtectionGroupSnapshotPost = call.body()?;
     let now_ms = platform::clock::unix_millis();
-    let names = call.app.catalog.change(|draft| {
+    let names = call.change(|draft| {
         let take = |name: &String| {
             let taken = draft.snapshot_protection_group(name, post.suffix.as_deref(), is_retained, now_ms)?;
             Ok(draft.state().group_snapshot_name(&taken))
@@ -272,7 +272,7 @@ pub(crate) fn change_snapshots(call: &Call) -> Result<Answer, RestError> {
     let names = call.query.required("names")?;
     let patch: ProtectionGroupSnapshotPatch = call.body()?;
     let now_ms = platform::clock::unix_millis();
-    call.app.catalog.change(|draft| {
+    call.change(|draft| {
         names.iter().try_for_each(|name| match patch.destroyed {
             Some(destroyed) => draft.set_group_snapshot_destroyed(name, destroyed, now_ms),
             None => draft.state().group_snapshot(name).map(|_| ()),
@@ -286,7 +286,7 @@ pub(crate) fn change_snapshots(call: &Call) -> Result<Answer, RestError> {
 pub(crate) fn remove_snapshots(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let names = call.query.required("names")?;
-    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.eradicate_group_snapshot(name)))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.eradicate_group_snapshot(name)))?;
     tracing::info!(by = call.admin, "snapshots of protection groups eradicated: {}", names.join(", "));
     Answer::empty()
 }

@@ -31,6 +31,7 @@ pub(crate) fn start(call: &Call) -> Result<Answer, RestError> {
         return Err(RestError::bad(ErrorCode::InvalidSetting, "Invalid pace: must be 1 MiB per second or more."));
     }
     call.app.engine.scrub(bytes_per_second);
+    call.record();
     tracing::info!(by = call.admin, bytes_per_second, "scrub started");
     status(call)
 }

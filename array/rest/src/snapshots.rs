@@ -6,10 +6,12 @@ use crate::listing::{LIST_PARAMETERS, page_named, select};
 use crate::volumes::{check_destroyed, time_remaining};
 use api::{ErrorCode, Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrSnapshot};
+use std::collections::HashMap;
 use std::sync::Arc;
 use types::VolumeId;
 
-fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64) -> VolumeSnapshot {
+/// `among`: the number of snapshots of its volume.
+fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64, now_ms: u64) -> VolumeSnapshot {
     let object = VolumeOrSnapshot::Snapshot(snapshot.clone());
     let destroyed = state.snapshot_destroyed_at(snapshot);
     let source = state.volume_by_id(snapshot.volume).map(|volume| VolumeOrSnapshot::Volume(volume.clone()));
@@ -27,7 +29,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64
         provisioned: snapshot.bytes,
         serial: snapshot.serial.clone(),
         source: source.map(reference).unwrap_or_default(),
-        space: call.app.space.of_object(&object),
+        space: call.app.space.of_snapshot(snapshot, among),
         suffix: snapshot.suffix.clone(),
         time_remaining: time_remaining(call, state, destroyed, now_ms),
         volume_group: Reference::default(),
@@ -37,7 +39,8 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, now_ms: u64
 fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let snapshots = ids.iter().filter_map(|id| state.snapshot_by_id(*id));
-    Answer::all(snapshots.map(|snapshot| show(call, &state, snapshot, now_ms)).collect())
+    let among = |snapshot: &Snapshot| state.snapshots_of(snapshot.volume).count() as u64;
+    Answer::all(snapshots.map(|snapshot| show(call, &state, snapshot, among(snapshot), now_ms)).collect())
 }
 
 fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Snapshot>, RestError> {
@@ -65,7 +68,11 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let error = |snapshot: &Arc<Snapshot>| (ObjectKind::Snapshot, state.snapshot_name(snapshot));
     check_destroyed(call, is_named, &mut snapshots, destroyed_ms, error)?;
     let name = |snapshot: &Arc<Snapshot>| state.snapshot_name(snapshot);
-    page_named(snapshots, &call.query, name, |snapshot| show(call, &state, snapshot, now_ms))
+    call.app.space.count_if_quick();
+    let mut counts: HashMap<VolumeId, u64> = HashMap::new();
+    state.snapshots().for_each(|snapshot| *counts.entry(snapshot.volume).or_default() += 1);
+    let among = |snapshot: &Snapshot| counts.get(&snapshot.volume).copied().unwrap_or(1);
+    page_named(snapshots, &call.query, name, |snapshot| show(call, &state, snapshot, among(snapshot), now_ms))
 }
 
 /// Returns the snapshots of the volumes in `source_names` or `source_ids`, or all snapshots.
@@ -105,7 +112,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     };
     let now_ms = platform::clock::unix_millis();
     let volumes: Vec<&str> = names.iter().map(String::as_str).collect();
-    let taken = call.app.catalog.change(|draft| draft.create_snapshots(&volumes, suffix.as_deref(), now_ms))?;
+    let taken = call.change(|draft| draft.create_snapshots(&volumes, suffix.as_deref(), now_ms))?;
     tracing::info!(by = call.admin, suffix, "snapshots taken of: {}", names.join(", "));
     answer(call, &taken.iter().map(|snapshot| snapshot.id).collect::<Vec<_>>())
 }
@@ -121,7 +128,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one snapshot at a time can be renamed."));
     }
     let now_ms = platform::clock::unix_millis();
-    let ids = call.app.catalog.change(|draft| {
+    let ids = call.change(|draft| {
         let change = |name: &String| apply(draft, name, &patch, now_ms);
         names.iter().map(change).collect::<Result<Vec<_>, RestError>>()
     })?;
@@ -168,7 +175,7 @@ fn suffix_of<'a>(name: &str, new_name: &'a str) -> Result<&'a str, RestError> {
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids", "replication_snapshot"]])?;
     let names = named(call)?;
-    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.eradicate_snapshot(name).map(|_| ())))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.eradicate_snapshot(name).map(|_| ())))?;
     tracing::info!(by = call.admin, "snapshots eradicated: {}", names.join(", "));
     Answer::empty()
 }

@@ -7,7 +7,7 @@
 //! those of the array.
 
 use api::Space;
-use catalog::{Catalog, CatalogState, Volume, VolumeOrSnapshot};
+use catalog::{Catalog, CatalogState, Snapshot, Volume, VolumeOrSnapshot};
 use engine::{FamilySpace, Maintenance, Owner, SpaceByFamily};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use platform::clock;
@@ -241,24 +241,28 @@ impl SpaceAccounting {
         Space { total_provisioned: provisioned, used_provisioned: Some(provisioned), ..self.of_volumes(&volumes) }
     }
 
-    /// Returns the space of a volume or snapshot. The space of a single snapshot is not measured,
-    /// because it changes with every snapshot of the volume.
-    pub(crate) fn of_object(&self, object: &VolumeOrSnapshot) -> Space {
-        match object {
-            VolumeOrSnapshot::Volume(volume) => self.of_volume(volume),
-            VolumeOrSnapshot::Snapshot(snapshot) => {
-                let written = self.engine.volume_space(snapshot.id).unwrap_or_default().written;
-                Space {
-                    thin_provisioning: thin(written, snapshot.bytes),
-                    r#virtual: Some(written),
-                    ..unmeasured(snapshot.bytes)
-                }
-            }
+    /// Returns the space of a snapshot that is one of `among` of its volume. The space of a single
+    /// snapshot is not measured, because it changes with every snapshot of the volume. Each has an
+    /// equal share of the data stored for these snapshots only, so the shares add up.
+    pub(crate) fn of_snapshot(&self, snapshot: &Snapshot, among: u64) -> Space {
+        let written = self.engine.volume_space(snapshot.id).unwrap_or_default().written;
+        let counted = self.counted();
+        let family = counted.as_ref().and_then(|counted| counted.accounting.families.get(&snapshot.volume));
+        let share = family.map_or(0, |family| family.snapshots / among.max(1));
+        let measured = |bytes: u64| counted.as_ref().map(|_| bytes);
+        Space {
+            as_of: counted.as_ref().map(|counted| counted.as_of_ms),
+            snapshots: share,
+            thin_provisioning: thin(written, snapshot.bytes),
+            total_physical: measured(share),
+            total_used: measured(share),
+            unique: measured(0),
+            r#virtual: Some(written),
+            ..unmeasured(snapshot.bytes)
         }
     }
 }
 
-/// Returns the space of an object of this size, before it is measured.
 fn unmeasured(provisioned: u64) -> Space {
     Space {
         data_reduction: 1.0,

@@ -78,9 +78,7 @@ pub(crate) fn put(call: &Call) -> Result<Answer, RestError> {
             copyable: tag.copyable.unwrap_or(true),
         })
         .collect();
-    call.app
-        .catalog
-        .change(|draft| volumes.iter().try_for_each(|volume| draft.put_tags(&volume.name, &tags).map(|_| ())))?;
+    call.change(|draft| volumes.iter().try_for_each(|volume| draft.put_tags(&volume.name, &tags).map(|_| ())))?;
     tracing::info!(by = call.admin, "volumes tagged: {}", names(&volumes));
     Answer::all(volumes.iter().flat_map(|volume| tags.iter().map(|tag| show(volume, tag))).collect())
 }
@@ -103,9 +101,7 @@ pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     if let Some(key) = absent {
         return Err(RestError::about(ErrorCode::TagNotFound, key, "Tag does not exist."));
     }
-    call.app
-        .catalog
-        .change(|draft| volumes.iter().try_for_each(|volume| draft.remove_tags(&volume.name, is_gone).map(|_| ())))?;
+    call.change(|draft| volumes.iter().try_for_each(|volume| draft.remove_tags(&volume.name, is_gone).map(|_| ())))?;
     tracing::info!(by = call.admin, "tags removed from volumes: {}", names(&volumes));
     Answer::empty()
 }

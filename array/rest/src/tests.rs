@@ -6,6 +6,7 @@ mod groups;
 mod inventory;
 mod lists;
 mod performance;
+mod roles;
 mod snapshots;
 mod space;
 mod wire;

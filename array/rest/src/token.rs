@@ -6,7 +6,7 @@
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordVerifier};
-use catalog::{Admin, Catalog, CatalogError};
+use catalog::{Admin, Catalog, CatalogError, Role};
 use ring::hmac::{self, HMAC_SHA256};
 use std::io;
 use std::path::Path;
@@ -81,10 +81,15 @@ fn write(directory: &Path, token: &str) -> Result<(), TokenError> {
     Ok(platform::files::replace(&file, format!("{token}\n").as_bytes(), platform::files::Access::Owner)?)
 }
 
-/// Stores the hash of an administrator's token.
+/// Stores the hash of an administrator's token, which does not expire. Creates the administrator if
+/// it does not exist.
 pub(crate) fn store(catalog: &Catalog, admin: &str, token: &str, now_ms: u64) -> Result<(), TokenError> {
-    let admin = Admin { name: admin.to_owned(), token_hash: hash(token)?, token_created_ms: now_ms };
-    Ok(catalog.change(|draft| draft.put_admin(admin))?)
+    let token_hash = hash(token)?;
+    Ok(catalog.change(|draft| {
+        let role = draft.state().admin(admin).map_or_else(Role::default, |admin| admin.role);
+        let name = admin.to_owned();
+        draft.put_admin(Admin { name, token_hash, token_created_ms: now_ms, token_expires_ms: None, role })
+    })?)
 }
 
 /// Replaces the slow hash of a token by a fast one, unless the token has been replaced since

@@ -144,7 +144,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
     let source = source_of(call, post.source.as_ref())?;
     let limits = limits(post.qos.as_ref());
     let now_ms = platform::clock::unix_millis();
-    let ids = call.app.catalog.change(|draft| {
+    let ids = call.change(|draft| {
         let create = |name: &String| {
             let volume = match (&source, post.provisioned) {
                 (Some(_), Some(_)) => {
@@ -211,7 +211,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one volume at a time can be renamed."));
     }
     let now_ms = platform::clock::unix_millis();
-    let ids = call.app.catalog.change(|draft| {
+    let ids = call.change(|draft| {
         let change = |name: &String| apply(draft, name, &patch, truncate, now_ms);
         names.iter().map(change).collect::<Result<Vec<_>, CatalogError>>()
     })?;
@@ -255,7 +255,7 @@ fn apply(
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     let names = named(call)?;
-    call.app.catalog.change(|draft| names.iter().try_for_each(|name| draft.eradicate_volume(name).map(|_| ())))?;
+    call.change(|draft| names.iter().try_for_each(|name| draft.eradicate_volume(name).map(|_| ())))?;
     tracing::info!(by = call.admin, "volumes eradicated: {}", names.join(", "));
     Answer::empty()
 }

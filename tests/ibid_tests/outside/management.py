@@ -1,4 +1,4 @@
-"""Public management clients against a running array: py-pure-client, with every call that reads."""
+"""Public management clients against a running array: py-pure-client, with every call that reads, and Ansible."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ibid_tests.kit.procs import Failed, run as run_command
 from ibid_tests.outside.result import Lab, Result, Skip
 
 SUITE = "management"
-PROGRAM = Path(__file__).resolve().parents[1] / "clients" / "pure.py"
-LIMIT = 300
+CLIENTS = Path(__file__).resolve().parents[1] / "clients"
+PURE, COLLECTION = CLIENTS / "pure.py", CLIENTS / "collection.py"
+LIMIT = 600
 
 
 def interpreter(lab: Lab) -> Path:
@@ -26,10 +27,22 @@ def interpreter(lab: Lab) -> Path:
 
 def run(lab: Lab) -> Iterator[Result]:
     python = interpreter(lab)
+    yield from flows(lab, [str(python), str(PURE)])
+    folder = next(python.parents[1].glob("collections-*"), None)
+    if folder is None:
+        yield Result(
+            SUITE, "ansible", "skip", 0.0, "Ansible is not installed; scripts/setup.sh test installs it from PyPI"
+        )
+    else:
+        yield from flows(lab, [str(python), str(COLLECTION)], [str(folder)])
+
+
+def flows(lab: Lab, program: list[str], more: list[str] | None = None) -> Iterator[Result]:
+    """Runs a client against an array of its own."""
     with Array(lab.bin, base=lab.scratch("arrays")) as array:
         array.start()
         token = (array.data / "admin-token").read_text().strip()
-        done = run_command([str(python), str(PROGRAM), f"127.0.0.1:{array.api_port}", token], limit=LIMIT)
+        done = run_command([*program, f"127.0.0.1:{array.api_port}", token, *(more or [])], limit=LIMIT)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         if not lines:
             raise Failed("the client tested nothing")

@@ -1,7 +1,7 @@
 //! Rules for changes, and the errors returned for violations.
 
 use super::*;
-use crate::{Chap, ERADICATION_DELAY_MS, MAX_LUN, ObjectKind, Secret, check_iqn, check_name};
+use crate::{Audit, Chap, ERADICATION_DELAY_MS, MAX_LUN, ObjectKind, Role, Secret, check_iqn, check_name};
 
 /// Returns the message of a refused change, and checks that the state is unchanged.
 fn refused<T: std::fmt::Debug>(
@@ -282,4 +282,35 @@ fn destruction_by_an_older_version_is_counted() {
     uptime.store(ERADICATION_DELAY_MS, Ordering::Relaxed);
     let now = ArrayTime { wall_ms: 9_000 + ERADICATION_DELAY_MS, served_ms: catalog.served_ms() };
     assert_eq!(catalog.eradicate_due(now).unwrap(), ["v2"]);
+}
+
+#[test]
+fn audit_trail_is_bounded_and_survives_restart() {
+    let (service, catalog) = new();
+    let audit = |n: usize| Audit {
+        id: 0,
+        at_ms: n as u64,
+        admin: "admin".into(),
+        origin: "::1".into(),
+        method: "POST".into(),
+        path: "/volumes".into(),
+        arguments: "é".repeat(n),
+    };
+    catalog.change(|draft| (0..crate::MAX_AUDITS + 3).try_for_each(|n| draft.record_audit(audit(n)))).unwrap();
+    let state = catalog.state();
+    assert_eq!(state.audits().count(), crate::MAX_AUDITS);
+    assert_eq!(state.audits().next().map(|audit| (audit.id, audit.at_ms)), Some((4, 3)));
+    assert!(state.audits().all(|audit| audit.arguments.len() <= crate::MAX_AUDIT_ARGUMENTS + '…'.len_utf8()));
+    assert_eq!(open(&service).unwrap().state(), state);
+}
+
+#[test]
+fn limited_administrators_have_a_version_of_their_own() {
+    let (service, catalog) = new();
+    catalog.change(|draft| draft.create_admin("full", Role::ArrayAdmin)).unwrap();
+    catalog.change(|draft| draft.create_admin("limited", Role::Readonly)).unwrap();
+    let stored = |name: &str| String::from_utf8(service.get(format!("admin/{name}").as_bytes()).unwrap()).unwrap();
+    assert!(stored("full").contains(r#""v":1"#) && !stored("full").contains("role"));
+    assert!(stored("limited").contains(r#""v":2"#) && stored("limited").contains(r#""role":"readonly""#));
+    assert_eq!(open(&service).unwrap().state(), catalog.state());
 }

@@ -26,7 +26,12 @@ fn stored_records_match_golden_form() {
             draft.create_volume("v", GIB, 7)?;
             draft.create_host("h", &edit, 8)?;
             draft.connect("h", "v", Some(4095))?;
-            draft.put_admin(Admin { name: "admin".into(), token_hash: "$argon2id$".into(), token_created_ms: 9 })?;
+            draft.put_admin(Admin {
+                name: "admin".into(),
+                token_hash: "$argon2id$".into(),
+                token_created_ms: 9,
+                ..Admin::default()
+            })?;
             draft.disconnect("h", "v")?;
             draft.connect("h", "v", Some(0))?;
             draft.create_volume("gone", GIB, 7)?;
@@ -186,7 +191,12 @@ fn stored_state_survives_restart() {
             draft.destroy_snapshot("v1.daily", 77)?;
             draft.connect("h1", "v1.1", None)?;
             draft.destroy_volume("v2", 77)?;
-            draft.put_admin(Admin { name: "admin".into(), token_hash: "hash".into(), token_created_ms: 5 })
+            draft.put_admin(Admin {
+                name: "admin".into(),
+                token_hash: "hash".into(),
+                token_created_ms: 5,
+                ..Admin::default()
+            })
         })
         .unwrap();
     let again = open(&service).unwrap();

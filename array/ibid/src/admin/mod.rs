@@ -1,5 +1,6 @@
 //! The administrative commands: each calls the REST API once or twice and prints the result.
 
+mod account;
 mod array;
 mod health;
 mod host;
@@ -7,6 +8,7 @@ mod monitor;
 mod snap;
 mod volume;
 
+pub(crate) use account::account;
 pub(crate) use array::{array, token};
 pub(crate) use health::{alert, scrub};
 pub(crate) use host::host;

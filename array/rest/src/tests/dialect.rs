@@ -50,7 +50,12 @@ fn repeated_failed_logins_return_429() {
 /// An array whose administrator has a hash of an earlier version.
 fn slow_rest() -> (Arc<App>, Rest) {
     let app = app();
-    let slow = Admin { name: token::ADMIN.to_owned(), token_hash: token::slow_hash(TOKEN), token_created_ms: 7 };
+    let slow = Admin {
+        name: token::ADMIN.to_owned(),
+        token_hash: token::slow_hash(TOKEN),
+        token_created_ms: 7,
+        ..Admin::default()
+    };
     let rest = Rest::of(app.clone());
     app.catalog.change(|draft| draft.put_admin(slow)).unwrap();
     (app, rest)

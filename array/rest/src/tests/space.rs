@@ -101,6 +101,8 @@ fn volume_space_includes_its_snapshots() {
         assert_eq!(space["thin_provisioning"], 1.0 - 4.0 / 1024.0);
         assert!(app.is_space_current());
     }
+    let snapshot = of("volume-snapshots?source_names=a");
+    assert_eq!((number(&snapshot, "total_physical"), number(&snapshot, "unique")), (4 * MIB, 0));
     rest.items("POST", "hosts?names=h", "");
     rest.items("POST", "connections?host_names=h&volume_names=a,b", "");
     let host = of("hosts?names=h");

@@ -1,0 +1,133 @@
+//! The table of calls: method, path, handler, and the lowest role that may make the call.
+
+use crate::call::Action;
+use crate::{
+    admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, performance, protection, scrub,
+    snapshots, tags, volumes,
+};
+use axum::routing::MethodFilter;
+use catalog::Role;
+
+/// One call of the API.
+#[derive(Clone, Copy)]
+pub(crate) struct Route {
+    /// Name of the HTTP method.
+    pub(crate) method: &'static str,
+    /// Path below the version.
+    pub(crate) path: &'static str,
+    /// The lowest role that may make the call.
+    pub(crate) role: Role,
+    /// The handler.
+    pub(crate) action: Action,
+}
+
+impl Route {
+    const fn new(method: &'static str, path: &'static str, role: Role, action: Action) -> Self {
+        Self { method, path, role, action }
+    }
+
+    /// Returns the HTTP method for the router.
+    pub(crate) fn filter(&self) -> MethodFilter {
+        match self.method {
+            "POST" => MethodFilter::POST,
+            "PATCH" => MethodFilter::PATCH,
+            "PUT" => MethodFilter::PUT,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        }
+    }
+}
+
+const fn read(path: &'static str, action: Action) -> Route {
+    Route::new("GET", path, Role::Readonly, action)
+}
+
+const fn storage(method: &'static str, path: &'static str, action: Action) -> Route {
+    Route::new(method, path, Role::StorageAdmin, action)
+}
+
+const fn array(method: &'static str, path: &'static str, action: Action) -> Route {
+    Route::new(method, path, Role::ArrayAdmin, action)
+}
+
+/// All calls that need a session, but those of `absent` and the end of the session.
+pub(crate) const ROUTES: &[Route] = &[
+    read("/admins", admins::list),
+    array("POST", "/admins", admins::create),
+    array("PATCH", "/admins", admins::change),
+    array("DELETE", "/admins", admins::remove),
+    read("/admins/api-tokens", admins::tokens),
+    // Every administrator may replace and remove the own token; the handlers check that.
+    Route::new("POST", "/admins/api-tokens", Role::Readonly, admins::new_token),
+    Route::new("DELETE", "/admins/api-tokens", Role::Readonly, admins::remove_token),
+    read("/admins/settings", admins::settings),
+    read("/alerts", alerts::list),
+    read("/arrays", arrays::list),
+    array("PATCH", "/arrays", arrays::change),
+    read("/arrays/performance", performance::of_array),
+    read("/arrays/scrub", scrub::status),
+    Route::new("POST", "/arrays/scrub", Role::OpsAdmin, scrub::start),
+    read("/arrays/space", arrays::space_of_array),
+    read("/audits", audit::list),
+    read("/connections", connections::list),
+    storage("POST", "/connections", connections::create),
+    storage("DELETE", "/connections", connections::remove),
+    read("/connections/performance", performance::of_connections),
+    read("/container-default-protections", contract::default_protections),
+    read("/controllers", hardware::controllers),
+    read("/drives", hardware::drives),
+    read("/hardware", hardware::hardware),
+    read("/host-groups", host_groups::list),
+    storage("POST", "/host-groups", host_groups::create),
+    storage("PATCH", "/host-groups", host_groups::change),
+    storage("DELETE", "/host-groups", host_groups::remove),
+    read("/host-groups/hosts", host_groups::members),
+    storage("POST", "/host-groups/hosts", host_groups::add_members),
+    storage("DELETE", "/host-groups/hosts", host_groups::remove_members),
+    read("/host-groups/space", host_groups::space),
+    read("/hosts", hosts::list),
+    storage("POST", "/hosts", hosts::create),
+    storage("PATCH", "/hosts", hosts::change),
+    storage("DELETE", "/hosts", hosts::remove),
+    read("/hosts/host-groups", host_groups::members),
+    storage("POST", "/hosts/host-groups", host_groups::add_members),
+    storage("DELETE", "/hosts/host-groups", host_groups::remove_members),
+    read("/hosts/performance", performance::of_hosts),
+    read("/hosts/space", hosts::space_of_hosts),
+    read("/iscsi-sessions", performance::sessions),
+    read("/iscsi-sessions/refused", performance::refused_logins),
+    read("/network-interfaces", hardware::network_interfaces),
+    read("/offloads/performance", performance::of_offloads),
+    read("/ports", hardware::ports),
+    read("/ports/performance", performance::of_ports),
+    read("/protection-group-snapshots", protection::list_snapshots),
+    storage("POST", "/protection-group-snapshots", protection::create_snapshots),
+    storage("PATCH", "/protection-group-snapshots", protection::change_snapshots),
+    storage("DELETE", "/protection-group-snapshots", protection::remove_snapshots),
+    read("/protection-groups", protection::list),
+    storage("POST", "/protection-groups", protection::create),
+    storage("PATCH", "/protection-groups", protection::change),
+    storage("DELETE", "/protection-groups", protection::remove),
+    read("/protection-groups/volumes", protection::members),
+    storage("POST", "/protection-groups/volumes", protection::add_members),
+    storage("DELETE", "/protection-groups/volumes", protection::remove_members),
+    read("/sessions", audit::sessions),
+    read("/subscriptions", contract::subscriptions),
+    read("/support", contract::support),
+    read("/volume-snapshots", snapshots::list),
+    storage("POST", "/volume-snapshots", snapshots::create),
+    storage("PATCH", "/volume-snapshots", snapshots::change),
+    storage("DELETE", "/volume-snapshots", snapshots::remove),
+    read("/volumes", volumes::list),
+    storage("POST", "/volumes", volumes::create),
+    storage("PATCH", "/volumes", volumes::change),
+    storage("DELETE", "/volumes", volumes::remove),
+    read("/volumes/performance", performance::of_volumes),
+    read("/volumes/protection-groups", protection::members),
+    storage("POST", "/volumes/protection-groups", protection::add_members),
+    storage("DELETE", "/volumes/protection-groups", protection::remove_members),
+    read("/volumes/space", volumes::space_of_volumes),
+    read("/volumes/tags", tags::list),
+    storage("DELETE", "/volumes/tags", tags::remove),
+    storage("PUT", "/volumes/tags/batch", tags::put),
+];
