@@ -39,6 +39,8 @@ pub(crate) fn stored_reservations(service: &dyn KeyValue) -> Vec<(Vec<u8>, Volum
 pub struct ArrayInit {
     /// Name of the array.
     pub name: String,
+    /// Number of the array, from 1.
+    pub number: u8,
     /// Random bytes from which the permanent identity is derived.
     pub identity: [u8; 16],
     /// Current time in milliseconds since 1970.
@@ -56,6 +58,10 @@ pub struct Array {
     pub iqn: String,
     /// First 16 of the 24 hexadecimal digits of every serial number.
     pub serial_prefix: String,
+    /// Number of the array, from 1. Part of the relative identifiers of its target ports, which
+    /// must differ between arrays that serve one volume.
+    #[serde(default = "first_number", skip_serializing_if = "is_first_number")]
+    pub number: u8,
     /// Creation time in milliseconds since 1970.
     pub created_ms: u64,
     /// Id of the next volume. It only increases, so that no serial number is used twice.
@@ -77,6 +83,15 @@ pub struct Array {
     /// Settings made by administrators.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settings: ArraySettings,
+}
+
+/// Number of an array that was created without one.
+fn first_number() -> u8 {
+    1
+}
+
+fn is_first_number(number: &u8) -> bool {
+    *number == first_number()
 }
 
 /// A wall clock that was set while the array served: the sum of the jumps that are not undone.
@@ -177,6 +192,7 @@ impl Array {
             id,
             iqn: format!("iqn.2026-11.org.ibid:{}", &hex[..12]),
             serial_prefix: hex[16..].to_ascii_uppercase(),
+            number: init.number,
             created_ms: init.now_ms,
             next_volume: 1,
             next_host: 1,

@@ -21,7 +21,7 @@ pub(crate) const ESX1: &str = "iqn.1998-01.com.vmware:esx1";
 pub(crate) const ESX2: &str = "iqn.1998-01.com.vmware:esx2";
 
 pub(crate) fn array_init() -> ArrayInit {
-    ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 }
+    ArrayInit { name: "array-1".into(), number: 1, identity: *b"sixteen bytes ok", now_ms: 1_000 }
 }
 
 pub(crate) fn open(service: &Arc<dyn Service>) -> Result<Catalog, CatalogError> {

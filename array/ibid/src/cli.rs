@@ -143,9 +143,9 @@ pub(crate) struct DoctorArgs {
   ibid serve --config /etc/ibid/ibid.toml
   ibid serve --ephemeral --ready-fd 3 3> ready.json
 
-The configuration file has the same keys: data, name, capacity, device, iscsi = [\"ADDR:PORT\"], api,
-memory, index-memory, write-cache, overcommit, exit-after-failure, log-file, log-format. Command-line
-options override it.
+The configuration file has the same keys: data, name, number, capacity, device,
+iscsi = [\"ADDR:PORT\"], api, memory, index-memory, write-cache, overcommit, exit-after-failure,
+log-file, log-format. Command-line options override it.
 While the array runs, DIR/endpoints.json lists the addresses that it listens on.
 
 DIR remembers the device of its array, so later starts need no --device. A device or file serves one
@@ -159,6 +159,12 @@ pub(crate) struct ServeArgs {
     /// Name of a new array [default: ibid]
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Number of a new array, 1 to 255 [default: 1]
+    ///
+    /// Part of the relative identifiers of the target ports. Arrays that hosts see as one device
+    /// need different numbers.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) number: Option<u8>,
     /// Capacity of a new array [default: 64GiB, or the whole device]
     ///
     /// At most the free space of the file system, unless --overcommit is given. If less than 64

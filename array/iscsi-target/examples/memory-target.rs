@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let volumes: u16 = arguments.next().as_deref().unwrap_or("1").parse()?;
 
     let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
-    let init = ArrayInit { name: "memory".to_owned(), identity: *b"memory-target-01", now_ms: 0 };
+    let init = ArrayInit { name: "memory".to_owned(), number: 1, identity: *b"memory-target-01", now_ms: 0 };
     let catalog = Arc::new(Catalog::open(service.clone(), &init)?);
     catalog.change(|draft| {
         let iqns = Some(vec![ANY_INITIATOR.to_owned()]);

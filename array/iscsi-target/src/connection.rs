@@ -3,12 +3,12 @@
 //! A turn parses all received PDUs, submits their operations, and kicks the engine at the end of
 //! the batch. It then collects the completions and sends all answers with one vectored write.
 
-use crate::login::Authority;
+use crate::login::{Authority, nexus_of};
 use crate::nexus::Nexus;
-use crate::nexus::ids::InitiatorPort;
+use crate::portals::PortalTag;
 use crate::session::Session;
 use crate::session::budget::MAX_TURN_TIME;
-use crate::shared::{PORTAL_GROUP, RELATIVE_PORT, Shared};
+use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
 use bytes::{Buf, BytesMut};
 use iscsi::target_connection::{ConnectionLimits, TargetConnection};
@@ -63,6 +63,7 @@ struct Woken {
 
 struct Connection {
     stream: Stream,
+    portal: PortalTag,
     input: BytesMut,
     read_bytes: usize,
     /// Small before login and in a discovery session.
@@ -76,10 +77,17 @@ struct Connection {
 }
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve_connection(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, slot: Arc<ConnectionSlot>) {
+pub(crate) async fn serve_connection(
+    shared: Arc<Shared>,
+    stream: Stream,
+    peer: SocketAddr,
+    slot: Arc<ConnectionSlot>,
+    portal: PortalTag,
+) {
     let timer = Box::pin(tokio::time::sleep(shared.config.login_timeout));
     let connection = Connection {
         stream,
+        portal,
         input: BytesMut::new(),
         read_bytes: FIRST_READ_BYTES,
         max_read_bytes: FIRST_READ_BYTES,
@@ -131,19 +139,19 @@ impl Connection {
         slot: &Arc<ConnectionSlot>,
     ) -> Result<(Established, Output), Ended> {
         let config = LoginConfig {
-            portal_group_tag: PORTAL_GROUP,
+            portal_group_tag: self.portal.0,
             target_alias: None,
             offer: Parameters::offer_of_target(),
             command_window: shared.config.queue_depth,
         };
         let mut login = TargetLogin::new(config);
-        let mut authority = Authority::new(shared, slot);
+        let mut authority = Authority::new(shared, slot, shared.portals.relative(self.portal));
         let mut output = Output::default();
         loop {
             let progress = login.receive(&mut self.input, &mut authority, &mut output);
             if let LoginProgress::Established(established) = progress {
                 // The final response is sent with the first output of the session, after an earlier
-                // session of the same initiator port has ended.
+                // session of the same nexus has ended.
                 return Ok((*established, output));
             }
             let is_refused = matches!(progress, LoginProgress::Refused(_));
@@ -172,8 +180,8 @@ impl Connection {
         }
     }
 
-    /// Creates the session of a successful login, after an earlier session of the same initiator
-    /// port has ended (RFC 7143 6.3.5).
+    /// Creates the session of a successful login, after an earlier session of the same nexus has
+    /// ended (RFC 7143 6.3.5).
     async fn register_session(
         &mut self,
         shared: &Arc<Shared>,
@@ -189,14 +197,15 @@ impl Connection {
         };
         let connection = TargetConnection::new(established, limits, output);
         let request = &established.request;
-        let port = InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid };
+        let name = nexus_of(request, shared.portals.relative(self.portal));
         let inbox = Arc::default();
         let is_discovery = request.kind == SessionKind::Discovery;
         if !is_discovery {
             self.max_read_bytes = MAX_READ_BYTES;
         }
-        let slot = shared.registry.register((!is_discovery).then_some(&port), &inbox).await;
-        Session::new(shared, connection, Nexus::new(slot.id, port, RELATIVE_PORT, inbox), local, slot, is_discovery)
+        let slot = shared.registry.register((!is_discovery).then_some(&name), &inbox).await;
+        let port = shared.port(self.portal);
+        Session::new(shared, connection, Nexus::new(slot.id, name, inbox), port, local, slot, is_discovery)
     }
 
     async fn run_turns(&mut self, shared: &Shared, session: &mut Session) -> Result<(), Ended> {

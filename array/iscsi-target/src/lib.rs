@@ -23,6 +23,7 @@ mod login;
 mod login_limit;
 mod nexus;
 mod portal;
+mod portals;
 mod session;
 mod shared;
 mod slots;

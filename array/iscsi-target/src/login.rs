@@ -1,6 +1,6 @@
 //! Login authorization: checks initiators against the catalog during the login phase.
 
-use crate::nexus::ids::InitiatorPort;
+use crate::nexus::ids::{InitiatorPort, NexusName};
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
 use catalog::Secret;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(crate) struct Authority {
     shared: Arc<Shared>,
     slot: Arc<ConnectionSlot>,
+    /// Relative identifier of the target port.
+    target_port: u16,
     /// The system returned no random bytes. The challenge may be predictable, so the login is
     /// refused.
     has_random_failed: bool,
@@ -18,8 +20,8 @@ pub(crate) struct Authority {
 
 impl Authority {
     /// Creates the authority for one login.
-    pub(crate) fn new(shared: &Arc<Shared>, slot: &Arc<ConnectionSlot>) -> Self {
-        Self { shared: shared.clone(), slot: slot.clone(), has_random_failed: false }
+    pub(crate) fn new(shared: &Arc<Shared>, slot: &Arc<ConnectionSlot>, target_port: u16) -> Self {
+        Self { shared: shared.clone(), slot: slot.clone(), target_port, has_random_failed: false }
     }
 }
 
@@ -48,9 +50,10 @@ impl Authority {
     }
 }
 
-/// Returns the initiator port of a login.
-fn port_of(request: &SessionRequest) -> InitiatorPort {
-    InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid }
+/// Returns the nexus of a login at a target port.
+pub(crate) fn nexus_of(request: &SessionRequest, target_port: u16) -> NexusName {
+    let initiator = InitiatorPort { iqn: request.initiator.to_ascii_lowercase(), isid: request.isid };
+    NexusName { initiator, target_port }
 }
 
 impl LoginAuthority for Authority {
@@ -93,7 +96,7 @@ impl LoginAuthority for Authority {
         }
     }
 
-    /// An earlier session of the same initiator port is closed later, when the new one is
+    /// An earlier session of the same nexus is closed later, when the new one is
     /// registered, before the login is answered.
     fn admit(&mut self, request: &SessionRequest) -> Result<u16, LoginStatus> {
         match request.tsih {
@@ -102,15 +105,17 @@ impl LoginAuthority for Authority {
                 if request.user.is_some() {
                     self.shared.login_limit.succeeded(self.slot.source(), &request.initiator);
                 }
-                let port = port_of(request);
-                let replaces = self.shared.registry.is_registered(&port);
-                if request.kind != SessionKind::Discovery && !self.slot.admit_session(&port.iqn, replaces) {
+                let nexus = nexus_of(request, self.target_port);
+                let replaces = self.shared.registry.is_registered(&nexus);
+                if request.kind != SessionKind::Discovery && !self.slot.admit_session(&nexus.initiator.iqn, replaces) {
                     return Err(LoginStatus::OutOfResources);
                 }
                 Ok(self.shared.next_tsih())
             }
             // Sessions have one connection (MaxConnections=1).
-            _ if self.shared.registry.is_registered(&port_of(request)) => Err(LoginStatus::TooManyConnections),
+            _ if self.shared.registry.is_registered(&nexus_of(request, self.target_port)) => {
+                Err(LoginStatus::TooManyConnections)
+            }
             // Error recovery level 0 cannot reinstate a connection that was lost.
             _ => Err(LoginStatus::SessionDoesNotExist),
         }

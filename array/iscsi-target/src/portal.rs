@@ -2,6 +2,7 @@
 
 use crate::config::TargetConfig;
 use crate::connection::serve_connection;
+use crate::portals::PortalTag;
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
 use crate::threshold_watch::watch;
@@ -69,7 +70,7 @@ impl IscsiTarget {
     /// Accepts connections on a portal. Must be called within a tokio runtime.
     pub fn open(&self, portal: BoundPortal) {
         let BoundPortal { listener, address } = portal;
-        self.shared.portals.lock().push(address);
+        let portal = self.shared.portals.add(address);
         if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
             tokio::spawn(watch(self.shared.clone()));
         }
@@ -77,7 +78,7 @@ impl IscsiTarget {
         let mut stopped = self.shared.stop.subscribe();
         tokio::spawn(async move {
             tokio::select! {
-                () = accept(listener, shared) => {}
+                () = accept(listener, shared, portal) => {}
                 _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
             }
         });
@@ -85,7 +86,7 @@ impl IscsiTarget {
 
     /// Returns the addresses of the open portals.
     pub fn portals(&self) -> Vec<SocketAddr> {
-        self.shared.portals.lock().clone()
+        self.shared.portals.addresses()
     }
 
     /// Returns the commands sent to a volume since the start of the process.
@@ -118,7 +119,7 @@ impl IscsiTarget {
     /// left after the time for it, and waits until every submitted operation has ended.
     pub async fn shutdown(&self) {
         self.shared.stop.send_replace(true);
-        self.shared.portals.lock().clear();
+        self.shared.portals.close();
         let within = self.shared.config.logout_within;
         self.shared.registry.request_logouts(u16::try_from(within.as_secs()).unwrap_or(u16::MAX));
         let _ = tokio::time::timeout(within, self.shared.registry.wait_empty()).await;
@@ -127,12 +128,12 @@ impl IscsiTarget {
     }
 }
 
-async fn accept(listener: Listener, shared: Arc<Shared>) {
+async fn accept(listener: Listener, shared: Arc<Shared>, portal: PortalTag) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let slot = shared.slots.accept(peer.ip());
-                tokio::spawn(serve(shared.clone(), stream, peer, slot));
+                tokio::spawn(serve(shared.clone(), stream, peer, slot, portal));
             }
             Err(error) => {
                 if let Some(withheld) = shared.log_limit.admit(platform::clock::now()) {
@@ -146,9 +147,9 @@ async fn accept(listener: Listener, shared: Arc<Shared>) {
 
 /// Serves a connection until it ends, has to give way to another, or is a discovery session for too
 /// long. A normal session is never interrupted here, because its commands have to end first.
-async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, slot: Arc<ConnectionSlot>) {
+async fn serve(shared: Arc<Shared>, stream: Stream, peer: SocketAddr, slot: Arc<ConnectionSlot>, portal: PortalTag) {
     let reason = tokio::select! {
-        () = serve_connection(shared.clone(), stream, peer, slot.clone()) => return,
+        () = serve_connection(shared.clone(), stream, peer, slot.clone(), portal) => return,
         () = slot.evicted() => "too many connections without a session",
         () = outlived(&shared, &slot) => "discovery session too long",
     };

@@ -4,6 +4,7 @@ use crate::config::TargetConfig;
 use crate::data_pool::DataPool;
 use crate::login_limit::LoginLimit;
 use crate::nexus::registry::SessionRegistry;
+use crate::portals::{PortalTag, Portals};
 use crate::slots::ConnectionSlots;
 use crate::unit::logical_unit::LogicalUnits;
 use crate::unit::thresholds::ThresholdNotify;
@@ -11,7 +12,6 @@ use crate::wire_memory::WireBudget;
 use catalog::{Catalog, LunMap};
 use engine::Service;
 use iscsi::target_connection::{SendTargets, TargetRecord};
-use parking_lot::Mutex;
 use platform::LogLimit;
 use scsi::inquiry::TargetPort;
 use std::net::SocketAddr;
@@ -19,11 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use telemetry::{ActivityRegistry, SessionTable};
 use tokio::sync::watch;
-
-/// Relative identifier of the only target port.
-pub(crate) const RELATIVE_PORT: u16 = 1;
-/// Tag of the target portal group. It contains all portals and forms the only target port.
-pub(crate) const PORTAL_GROUP: u16 = 1;
 
 pub(crate) struct Shared {
     pub(crate) service: Arc<dyn Service>,
@@ -44,8 +39,7 @@ pub(crate) struct Shared {
     pub(crate) log_limit: LogLimit,
     /// The version of the catalog. Sessions read it without a lock.
     pub(crate) catalog_version: AtomicU64,
-    /// The listening addresses.
-    pub(crate) portals: Mutex<Vec<SocketAddr>>,
+    pub(crate) portals: Portals,
     /// True once the target shuts down.
     pub(crate) stop: watch::Sender<bool>,
     next_tsih: AtomicU16,
@@ -66,7 +60,7 @@ impl Shared {
             is_watched: AtomicBool::new(false),
             log_limit: LogLimit::default(),
             catalog_version: AtomicU64::new(catalog.version()),
-            portals: Mutex::default(),
+            portals: Portals::new(catalog.array().number),
             stop: watch::Sender::new(false),
             next_tsih: AtomicU16::new(0),
             service,
@@ -98,56 +92,17 @@ impl Shared {
         }
     }
 
-    /// Returns the target port.
-    pub(crate) fn port(&self) -> TargetPort {
-        TargetPort {
-            relative: RELATIVE_PORT,
-            group: 1,
-            target_name: self.catalog.target_iqn(),
-            portal_group: PORTAL_GROUP,
-        }
+    /// Returns the target port of a portal.
+    pub(crate) fn port(&self, portal: PortalTag) -> TargetPort {
+        self.portals.port(portal, self.catalog.target_iqn())
     }
 
-    /// Returns the answer to SendTargets on a connection to `local`. A portal that listens on all
-    /// addresses is listed with the address that this initiator used.
+    /// Returns the answer to SendTargets on a connection to `local`.
     pub(crate) fn targets(&self, scope: &SendTargets, local: SocketAddr) -> Vec<TargetRecord> {
         let name = self.catalog.target_iqn();
         if matches!(scope, SendTargets::Named(wanted) if !wanted.eq_ignore_ascii_case(&name)) {
             return Vec::new();
         }
-        let addresses = reachable(&self.portals.lock(), local);
-        let addresses = addresses.iter().map(|address| format!("{address},{PORTAL_GROUP}")).collect();
-        vec![TargetRecord { name, addresses }]
-    }
-}
-
-/// Returns the addresses of the portals, each once, for an initiator that is connected to `local`.
-fn reachable(portals: &[SocketAddr], local: SocketAddr) -> Vec<SocketAddr> {
-    let mut addresses: Vec<SocketAddr> = Vec::with_capacity(portals.len());
-    for portal in portals {
-        let ip = if portal.ip().is_unspecified() { local.ip() } else { portal.ip() };
-        // A connection over IPv4 to a portal of IPv6 has a mapped address.
-        let address = SocketAddr::new(ip.to_canonical(), portal.port());
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    addresses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_portal_is_listed_once() {
-        let portals = ["[::]:3260", "192.0.2.2:3260", "192.0.2.1:3260", "[2001:db8::1]:3260"];
-        let portals = portals.map(|portal| portal.parse().unwrap());
-        let listed = |local: &str| {
-            let addresses = reachable(&portals, local.parse().unwrap());
-            addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(listed("[::ffff:192.0.2.1]:3260"), ["192.0.2.1:3260", "192.0.2.2:3260", "[2001:db8::1]:3260"]);
-        assert_eq!(listed("[2001:db8::1]:3260"), ["[2001:db8::1]:3260", "192.0.2.2:3260", "192.0.2.1:3260"]);
+        vec![TargetRecord { name, addresses: self.portals.target_addresses(local) }]
     }
 }

@@ -318,7 +318,7 @@ async fn host_with_unreadable_secret_cannot_log_in() {
     assert!(login(array.address, array.catalog.target_iqn()).await.is_ok());
     // The same array, started without the key.
     let service = array.service.clone();
-    let init = catalog::ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+    let init = catalog::ArrayInit { name: "array".to_owned(), number: 1, identity: [7; 16], now_ms: 0 };
     let opened = tokio::task::spawn_blocking(move || {
         let catalog = catalog::Catalog::open(service, &init).expect("the catalog opens");
         catalog.unlock(catalog::SecretKeys::new(&[[4; 32]])).expect("the others are stored");

@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn clock_alert_survives_a_restart() {
         let service: Arc<dyn engine::Service> = Arc::new(engine::model::ModelEngine::default());
-        let init = catalog::ArrayInit { name: "a".into(), identity: [1; 16], now_ms: 0 };
+        let init = catalog::ArrayInit { name: "a".into(), number: 1, identity: [1; 16], now_ms: 0 };
         let (wall_ms, delay) = (1_795_305_599_000, catalog::ERADICATION_DELAY_MS);
         let served = Arc::new(AtomicU64::new(0));
         let start = || {

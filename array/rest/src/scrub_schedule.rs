@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn scrub_runs_monthly_and_again_after_a_restart() {
         let service: Arc<dyn engine::Service> = Arc::new(ModelEngine::default());
-        let init = ArrayInit { name: "a".into(), identity: [1; 16], now_ms: DAY };
+        let init = ArrayInit { name: "a".into(), number: 1, identity: [1; 16], now_ms: DAY };
         let open = || Catalog::open(service.clone(), &init).unwrap();
         let (catalog, engine, schedule) = (open(), Scrubs::default(), ScrubSchedule::default());
         let run = |now_ms| schedule.run(&catalog, &engine, now_ms).unwrap();
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn scrub_schedule_can_be_changed_and_ended() {
         let service: Arc<dyn engine::Service> = Arc::new(ModelEngine::default());
-        let init = ArrayInit { name: "a".into(), identity: [1; 16], now_ms: 0 };
+        let init = ArrayInit { name: "a".into(), number: 1, identity: [1; 16], now_ms: 0 };
         let catalog = Catalog::open(service, &init).unwrap();
         let (engine, schedule) = (Scrubs::default(), ScrubSchedule::default());
         let run = |now_ms| schedule.run(&catalog, &engine, now_ms).unwrap();

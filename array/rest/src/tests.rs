@@ -42,7 +42,7 @@ pub(crate) fn app() -> Arc<App> {
 /// An array with these measurements.
 pub(crate) fn app_with(telemetry: Telemetry) -> Arc<App> {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
-    let founding = ArrayInit { name: "array-1".into(), identity: *b"sixteen bytes ok", now_ms: 1_000 };
+    let founding = ArrayInit { name: "array-1".into(), number: 1, identity: *b"sixteen bytes ok", now_ms: 1_000 };
     let catalog = Arc::new(Catalog::open(engine.clone(), &founding).unwrap());
     catalog.unlock(SecretKeys::new(&[[1; 32]])).unwrap();
     token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();

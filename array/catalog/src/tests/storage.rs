@@ -207,7 +207,7 @@ fn stored_state_survives_restart() {
 #[test]
 fn restart_keeps_the_array_identity() {
     let (service, catalog) = new();
-    let other = ArrayInit { name: "other".into(), identity: [7; 16], now_ms: 9 };
+    let other = ArrayInit { name: "other".into(), number: 1, identity: [7; 16], now_ms: 9 };
     let again = Catalog::open(service, &other).unwrap();
     assert_eq!(again.array(), catalog.array());
 }

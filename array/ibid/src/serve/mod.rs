@@ -75,14 +75,16 @@ fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalo
     let now_ms = clock::unix_millis();
     let identity = platform::random::bytes()?;
     let name = settings.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
+    let number = settings.number.unwrap_or(1);
     let opened = clock::now_with_sleep();
     let uptime = move || {
         u64::try_from(clock::now_with_sleep().saturating_duration_since(opened).as_millis()).unwrap_or(u64::MAX)
     };
-    let catalog = Catalog::open(service, &ArrayInit { name, identity, now_ms }).map_err(|error| match error {
-        CatalogError::BadName { .. } => Problem::from(error).hint("choose another --name"),
-        _ => Problem::from(error),
-    })?;
+    let catalog =
+        Catalog::open(service, &ArrayInit { name, number, identity, now_ms }).map_err(|error| match error {
+            CatalogError::BadName { .. } => Problem::from(error).hint("choose another --name"),
+            _ => Problem::from(error),
+        })?;
     let catalog = catalog.with_uptime(Arc::new(uptime));
     secret_keys::unlock(&catalog, &settings.data);
     if let Some(name) = settings.name.as_ref().filter(|name| **name != catalog.array().name) {
@@ -90,6 +92,9 @@ fn open_catalog(settings: &Settings, service: Arc<dyn Service>) -> Result<Catalo
         tracing::warn!(
             "name '{name}' ignored: the array exists as '{current}'; run `ibid array set --name` to rename it"
         );
+    }
+    if let Some(number) = settings.number.filter(|number| *number != catalog.array().number) {
+        tracing::warn!("number {number} ignored: the array exists with number {}", catalog.array().number);
     }
     if settings.new_token {
         rest::new_admin_token(&catalog, &settings.data, now_ms)?;

@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     /// Name of a new array, if given.
     pub(crate) name: Option<String>,
+    /// Number of a new array, if given.
+    pub(crate) number: Option<u8>,
     /// Capacity of a new array in bytes, if given.
     pub(crate) capacity: Option<u64>,
     /// Block device or file that stores the array, instead of a file in `data`.
@@ -66,6 +68,7 @@ pub(crate) struct Settings {
 struct File {
     data: Option<PathBuf>,
     name: Option<String>,
+    number: Option<u8>,
     capacity: Option<String>,
     device: Option<PathBuf>,
     iscsi: Vec<SocketAddr>,
@@ -101,6 +104,10 @@ impl Settings {
             return Err(Problem::new(format!("too many portals: {}", iscsi.len()))
                 .hint(format!("give at most {MAX_PORTALS} --iscsi addresses")));
         }
+        let number = args.number.or(file.number);
+        if number == Some(0) {
+            return Err(Problem::new("the number of an array cannot be 0").hint("choose a --number from 1 to 255"));
+        }
         let exit_after_failure = args.exit_after_failure.or(file.exit_after_failure);
         let exit_after_failure =
             exit_after_failure.map_or(DEFAULT_EXIT_AFTER_FAILURE, |s| Duration::from_secs(s.into()));
@@ -110,6 +117,7 @@ impl Settings {
         Ok(Self {
             data,
             name: args.name.or(file.name),
+            number,
             capacity: bytes(capacity)?,
             device: args.device.or(file.device),
             iscsi,

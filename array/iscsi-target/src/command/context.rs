@@ -3,6 +3,7 @@
 use crate::command::copy_records::CopyRecords;
 use crate::command::outcome::not_ready;
 use crate::nexus::Nexus;
+use crate::portals::Portals;
 use crate::unit::view::View;
 use engine::Service;
 use scsi::Sense;
@@ -16,6 +17,7 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) view: &'a View,
     /// The target port that received the command.
     pub(crate) port: &'a TargetPort,
+    pub(crate) portals: &'a Portals,
     pub(crate) copies: &'a CopyRecords,
 }
 

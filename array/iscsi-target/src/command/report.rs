@@ -98,14 +98,14 @@ pub(crate) fn report(
     })
 }
 
-/// Returns the only target port group, which is active/optimized.
+/// Returns the only target port group, which has all ports and is active/optimized.
 fn port_group(context: &CommandContext<'_>) -> PortGroup {
     PortGroup {
         id: context.port.group,
         state: AccessState::ActiveOptimized,
         preferred: false,
         cause: StateCause::NotReported,
-        ports: vec![context.port.relative],
+        ports: context.portals.relative_ports(),
     }
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn reservation(
                 return Err(Sense::parameter_list_length());
             }
             let list = whole(data, length.into())?;
-            let request = ReserveOut { action, kind, list: &list, port: context.port.relative };
+            let ports = context.portals.relative_ports();
+            let request = ReserveOut { action, kind, list: &list, ports: &ports };
             reservations.reserve_out(attachment.unit.volume, nexus, &request).map(Step::ChangeReservation)
         }
         _ => Err(ReservationError::Check(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE))),

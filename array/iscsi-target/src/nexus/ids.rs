@@ -18,6 +18,14 @@ impl std::fmt::Display for InitiatorPort {
     }
 }
 
+/// Identifies a normal session: an initiator port and a target port, here by its relative
+/// identifier (RFC 7143 4.4.3.2). One initiator port can have a session with each target port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NexusName {
+    pub(crate) initiator: InitiatorPort,
+    pub(crate) target_port: u16,
+}
+
 /// Identifies a command that waits for the limits of its volume. Unique within the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket(pub(crate) u64);

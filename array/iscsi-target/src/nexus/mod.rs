@@ -6,7 +6,7 @@ pub(crate) mod inbox;
 pub(crate) mod registry;
 
 use crate::nexus::attention::UnitAttentions;
-use crate::nexus::ids::{InitiatorPort, NexusId};
+use crate::nexus::ids::{InitiatorPort, NexusId, NexusName};
 use crate::nexus::inbox::Inbox;
 use parking_lot::Mutex;
 use scsi::{Asc, Sense, persistent_reservation};
@@ -28,7 +28,8 @@ pub(crate) struct Nexus {
 
 impl Nexus {
     /// Creates a nexus without unit attentions.
-    pub(crate) fn new(id: NexusId, port: InitiatorPort, target_port: u16, inbox: Arc<Inbox>) -> Arc<Self> {
+    pub(crate) fn new(id: NexusId, name: NexusName, inbox: Arc<Inbox>) -> Arc<Self> {
+        let NexusName { initiator: port, target_port } = name;
         Arc::new(Self {
             id,
             reservation_id: persistent_reservation::NexusId::new(&port.iqn, port.isid, target_port),

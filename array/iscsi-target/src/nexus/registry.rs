@@ -1,6 +1,6 @@
-//! Registry of sessions: at most one session per initiator port (RFC 7143 6.3.5).
+//! Registry of sessions: at most one session per I_T nexus (RFC 7143 6.3.5).
 
-use crate::nexus::ids::{InitiatorPort, NexusId};
+use crate::nexus::ids::{NexusId, NexusName};
 use crate::nexus::inbox::{Inbox, SessionEvent};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 struct Entry {
     /// `None` for a discovery session; any number of them may exist.
-    port: Option<InitiatorPort>,
+    name: Option<NexusName>,
     inbox: Arc<Inbox>,
     /// Closed when the session has ended.
     ended: watch::Receiver<()>,
@@ -31,13 +31,13 @@ pub(crate) struct SessionSlot {
 }
 
 impl SessionRegistry {
-    /// Registers a session; `port` is `None` for a discovery session.
+    /// Registers a session; `name` is `None` for a discovery session.
     ///
-    /// A session with the same initiator port is closed first. This returns after that session and
-    /// all its commands have ended (session reinstatement, RFC 7143 6.3.5).
-    pub(crate) async fn register(self: &Arc<Self>, port: Option<&InitiatorPort>, inbox: &Arc<Inbox>) -> SessionSlot {
+    /// A session of the same nexus is closed first. This returns after that session and all its
+    /// commands have ended (session reinstatement, RFC 7143 6.3.5).
+    pub(crate) async fn register(self: &Arc<Self>, name: Option<&NexusName>, inbox: &Arc<Inbox>) -> SessionSlot {
         loop {
-            let mut ended = match self.try_register(port, inbox) {
+            let mut ended = match self.try_register(name, inbox) {
                 Ok(slot) => return slot,
                 Err(ended) => ended,
             };
@@ -48,24 +48,24 @@ impl SessionRegistry {
 
     fn try_register(
         self: &Arc<Self>,
-        port: Option<&InitiatorPort>,
+        name: Option<&NexusName>,
         inbox: &Arc<Inbox>,
     ) -> Result<SessionSlot, watch::Receiver<()>> {
         let mut sessions = self.sessions.lock();
         // A linear search is fast enough, because logins are rare and sessions are few.
-        if let Some(old) = port.and_then(|port| sessions.values().find(|old| old.port.as_ref() == Some(port))) {
+        if let Some(old) = name.and_then(|name| sessions.values().find(|old| old.name.as_ref() == Some(name))) {
             old.inbox.post(SessionEvent::Close { reason: "session replaced by a new login" });
             return Err(old.ended.clone());
         }
         let (sender, ended) = watch::channel(());
         let id = NexusId(self.next.fetch_add(1, Ordering::Relaxed) + 1);
-        sessions.insert(id, Entry { port: port.cloned(), inbox: inbox.clone(), ended });
+        sessions.insert(id, Entry { name: name.cloned(), inbox: inbox.clone(), ended });
         Ok(SessionSlot { registry: self.clone(), id, _ended: sender })
     }
 
-    /// Returns true if the initiator port has a session.
-    pub(crate) fn is_registered(&self, port: &InitiatorPort) -> bool {
-        self.sessions.lock().values().any(|entry| entry.port.as_ref() == Some(port))
+    /// Returns true if the nexus has a session.
+    pub(crate) fn is_registered(&self, name: &NexusName) -> bool {
+        self.sessions.lock().values().any(|entry| entry.name.as_ref() == Some(name))
     }
 
     /// Asks every session to request a logout of its initiator within `seconds`.
@@ -82,7 +82,7 @@ impl SessionRegistry {
     pub(crate) async fn wait_empty(&self) {
         loop {
             let next =
-                self.sessions.lock().values().find(|entry| entry.port.is_some()).map(|entry| entry.ended.clone());
+                self.sessions.lock().values().find(|entry| entry.name.is_some()).map(|entry| entry.ended.clone());
             let Some(mut ended) = next else { return };
             while ended.changed().await.is_ok() {}
         }
@@ -90,7 +90,7 @@ impl SessionRegistry {
 
     /// Returns the number of normal sessions.
     pub(crate) fn len(&self) -> usize {
-        self.sessions.lock().values().filter(|entry| entry.port.is_some()).count()
+        self.sessions.lock().values().filter(|entry| entry.name.is_some()).count()
     }
 }
 
@@ -103,22 +103,34 @@ impl Drop for SessionSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nexus::ids::InitiatorPort;
 
-    fn port(isid: u8) -> InitiatorPort {
-        InitiatorPort { iqn: "iqn.2026-11.org.ibid:host".to_owned(), isid: [0x80, 0, 0, 0, 0, isid] }
+    fn name(isid: u8, target_port: u16) -> NexusName {
+        let isid = [0x80, 0, 0, 0, 0, isid];
+        NexusName { initiator: InitiatorPort { iqn: "iqn.2026-11.org.ibid:host".to_owned(), isid }, target_port }
     }
 
     #[tokio::test]
-    async fn second_login_of_a_port_waits_for_the_first_to_end() {
+    async fn one_initiator_port_has_a_session_at_each_port() {
+        let registry = Arc::new(SessionRegistry::default());
+        let inbox = Arc::new(Inbox::default());
+        let _first = registry.register(Some(&name(1, 1)), &inbox).await;
+        let _second = registry.register(Some(&name(1, 2)), &inbox).await;
+        assert_eq!(registry.len(), 2);
+        assert!(registry.is_registered(&name(1, 2)) && !registry.is_registered(&name(1, 3)));
+    }
+
+    #[tokio::test]
+    async fn second_login_of_a_nexus_waits_for_the_first_to_end() {
         let registry = Arc::new(SessionRegistry::default());
         let (first_inbox, second_inbox) = (Arc::new(Inbox::default()), Arc::new(Inbox::default()));
-        let first = registry.register(Some(&port(1)), &first_inbox).await;
-        let other = registry.register(Some(&port(2)), &second_inbox).await;
+        let first = registry.register(Some(&name(1, 1)), &first_inbox).await;
+        let other = registry.register(Some(&name(2, 1)), &second_inbox).await;
         assert_ne!(first.id, other.id);
 
         let waiting = tokio::spawn({
             let (registry, inbox) = (registry.clone(), second_inbox.clone());
-            async move { registry.register(Some(&port(1)), &inbox).await }
+            async move { registry.register(Some(&name(1, 1)), &inbox).await }
         });
         first_inbox.filled().await;
         let (mut completions, mut events) = (Vec::new(), Vec::new());

@@ -95,6 +95,7 @@ impl Session {
         shared: &Arc<Shared>,
         connection: TargetConnection,
         nexus: Arc<Nexus>,
+        port: TargetPort,
         local: SocketAddr,
         slot: SessionSlot,
         is_discovery: bool,
@@ -108,7 +109,7 @@ impl Session {
             connection,
             view,
             tasks: TaskTable::default(),
-            port: shared.port(),
+            port,
             local,
             copies: CopyRecords::default(),
             functions: Vec::new(),
@@ -340,6 +341,7 @@ impl Session {
             nexus: &self.nexus,
             view: &self.view,
             port: &self.port,
+            portals: &self.shared.portals,
             copies: &self.copies,
         };
         let DispatchedCommand { attachment, step, class, bytes, requested, cost } = dispatch(&context, &command);

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn units_of_eradicated_volumes_are_forgotten() {
         let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
-        let init = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+        let init = ArrayInit { name: "array".to_owned(), number: 1, identity: [7; 16], now_ms: 0 };
         let catalog = Arc::new(Catalog::open(service.clone(), &init).unwrap());
         let units = LogicalUnits::new(service, catalog.clone());
         let count = || {

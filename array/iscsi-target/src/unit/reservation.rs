@@ -58,8 +58,8 @@ pub(crate) struct ReserveOut<'a> {
     pub(crate) kind: Option<ReservationType>,
     /// The parameter list.
     pub(crate) list: &'a [u8],
-    /// The relative identifier of the target port.
-    pub(crate) port: u16,
+    /// The relative identifiers of all target ports.
+    pub(crate) ports: &'a [u16],
 }
 
 /// The result of a PERSISTENT RESERVE OUT.
@@ -179,7 +179,7 @@ impl UnitReservations {
         self.change(|state| {
             let mut next = state.current.clone();
             let ReservationOutcome { changed, attentions, aborted } =
-                next.apply(&nexus.reservation_id, request.action, request.kind, request.list, &[request.port])?;
+                next.apply(&nexus.reservation_id, request.action, request.kind, request.list, request.ports)?;
             let must_store = (changed && next.persists()) || state.current.persists() != next.persists();
             let store = must_store.then(|| Op::Change(vec![stored_value(&next, volume)]));
             match &store {

@@ -41,7 +41,7 @@ impl Array {
     pub async fn start_on(engine: Arc<dyn Service>, config: TargetConfig) -> Self {
         let gate = Arc::new(Gate::new(engine));
         let service: Arc<dyn Service> = gate.clone();
-        let init = ArrayInit { name: "array".to_owned(), identity: [7; 16], now_ms: 0 };
+        let init = ArrayInit { name: "array".to_owned(), number: 1, identity: [7; 16], now_ms: 0 };
         let opened = service.clone();
         let catalog = tokio::task::spawn_blocking(move || {
             let catalog = Catalog::open(opened, &init).expect("the catalog opens");
