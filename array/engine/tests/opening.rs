@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{create, data, run};
+use bytes::Bytes;
+use common::{create, data, run, settle};
 use engine::{Change, Core, Op, Reply};
 use ondisk::ArrayGeometry;
 use platform::{Disk, DiskError, Durability};
@@ -61,4 +62,39 @@ fn log_groups_are_read_together() {
     let (_, groups, reads) = open(disk);
     assert!(groups > 300, "each write has a group: {groups}");
     assert!(reads < 40, "{groups} groups take {reads} reads");
+}
+
+/// Logical blocks in a write of the large array.
+const PIECE: u64 = 2048;
+
+/// Blocks that all differ and are compressed to an eighth.
+fn unique(piece: u64) -> Bytes {
+    let mut data = vec![0; PIECE as usize * 512];
+    for (block, bytes) in data.chunks_mut(4096).enumerate() {
+        bytes[..8].copy_from_slice(&(1 + piece * PIECE + block as u64).to_le_bytes());
+    }
+    data.into()
+}
+
+#[test]
+fn slot_table_pages_are_read_together() {
+    let geometry = ArrayGeometry { capacity: 192 << 20, log_bytes: 8 << 20, segment_bytes: 1 << 20 };
+    let (disk, mut core) = create(geometry);
+    let blocks = 384 << 11;
+    let created = run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks }]));
+    assert_eq!(created, Ok(Reply::Done));
+    for piece in 0..blocks / PIECE {
+        let op = Op::Write { volume: VOLUME, lba: Lba(piece * PIECE), data: unique(piece), fua: false };
+        assert_eq!(run(&mut core, &disk, op), Ok(Reply::Done));
+    }
+    core.request_checkpoint();
+    settle(&mut core, &disk);
+    drop(core);
+    // 98 304 slots of data in pages of 256.
+    let pages = 384;
+    let copy = MemoryDisk::from_image(disk.image());
+    let (_, _, reads) = open(disk);
+    assert!(reads < pages / 4, "{pages} pages take {reads} reads");
+    let (core, _) = Core::recover(&copy, None).expect("the array opens");
+    core.audit(&copy).expect("the slots are those that were stored");
 }

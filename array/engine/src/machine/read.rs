@@ -9,6 +9,12 @@ use ondisk::{
 };
 use platform::{Disk, DiskError};
 
+/// Length of a page of the slot table or of its directory.
+const PAGE_BYTES: u64 = SLOT_PAGE_BYTES as u64;
+/// Most bytes of one read of several pages, and most bytes between two of them.
+const MAX_READ_BYTES: u64 = 1 << 20;
+const MAX_GAP_BYTES: u64 = 64 << 10;
+
 /// Reads all copies of the superblock. A copy that cannot be read is zeros: the quorum decides.
 pub(crate) fn read_superblocks(disk: &dyn Disk) -> Result<[Vec<u8>; SUPERBLOCK_COPIES], DiskError> {
     let mut copies = [const { Vec::new() }; SUPERBLOCK_COPIES];
@@ -56,6 +62,40 @@ pub(crate) fn read_page_at(disk: &dyn Disk, geometry: &ArrayGeometry, location: 
     }
     let offset = geometry.sector_start(location.segment, location.sector);
     read_metadata(disk, geometry, offset, SLOT_PAGE_BYTES, location.crc)
+}
+
+/// Reads pages of the slot table or of its directory, neighbours on the drive together. A page is
+/// `None` if both copies are bad.
+pub(crate) fn read_pages(disk: &dyn Disk, geometry: &ArrayGeometry, locations: &[PageLocation]) -> Vec<Option<Bytes>> {
+    let is_inside = |at: &PageLocation| at.segment < geometry.segments() && at.sector < geometry.segment_sectors();
+    let inside = locations.iter().enumerate().filter(|(_, at)| is_inside(at));
+    let mut places: Vec<(u64, usize)> =
+        inside.map(|(index, at)| (geometry.sector_start(at.segment, at.sector), index)).collect();
+    places.sort_unstable();
+    let mut pages = vec![None; locations.len()];
+    let mut rest = &places[..];
+    while let Some((start, _)) = rest.first().copied() {
+        let (mut end, mut count) = (start, 0);
+        for (at, _) in rest {
+            if *at > end + MAX_GAP_BYTES || at + PAGE_BYTES > start + MAX_READ_BYTES {
+                break;
+            }
+            (end, count) = (at + PAGE_BYTES, count + 1);
+        }
+        let (together, after) = rest.split_at(count);
+        let mut buffer = vec![0; (end - start) as usize];
+        let is_read = disk.read_at(start, &mut buffer).is_ok();
+        for (at, index) in together {
+            let bytes = &buffer[(at - start) as usize..][..SLOT_PAGE_BYTES];
+            let is_intact = is_read && crc_fast::crc32_iscsi(bytes) == locations[*index].crc;
+            pages[*index] = match is_intact {
+                true => Some(Bytes::copy_from_slice(bytes)),
+                false => read_page_at(disk, geometry, locations[*index]),
+            };
+        }
+        rest = after;
+    }
+    pages
 }
 
 /// Reads the map page that a slot names.

@@ -15,7 +15,7 @@ use crate::machine::log_reader::LogReader;
 use crate::machine::options::Options;
 use crate::machine::page_loader::PageLoader;
 use crate::machine::pool::{Kind, Phase, Pool, Segment};
-use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_superblocks};
+use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_pages, read_superblocks};
 use crate::machine::refusals::Refusals;
 use crate::machine::report::Recovery;
 use crate::machine::scheduler::Scheduler;
@@ -27,6 +27,9 @@ use ondisk::{LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Superb
 use platform::{Disk, DiskError, Durability};
 use types::Lsn;
 use wal::{Chain, LogOp, Replay, ReplayError, Ring};
+
+/// Pages of the slot table that are read together: 16 MiB.
+const PAGES_PER_BATCH: usize = 4096;
 
 impl Core {
     /// Opens an array: loads the newest valid checkpoint, and replays every log record after it.
@@ -110,9 +113,8 @@ impl Core {
     ) -> Result<Vec<u64>, RecoverError> {
         let geometry = self.state.geometry;
         let slot_directory = &mut self.checkpointer.slot_directory;
-        for location in directory {
-            let mut bytes =
-                read_page_at(disk, &geometry, location).ok_or(RecoverError::Damaged("a page of the slot directory"))?;
+        for bytes in read_pages(disk, &geometry, &directory) {
+            let mut bytes = bytes.ok_or(RecoverError::Damaged("a page of the slot directory"))?;
             for _ in 0..LOCATIONS_PER_PAGE {
                 slot_directory.extend(PageLocation::decode(&mut bytes));
             }
@@ -122,8 +124,14 @@ impl Core {
             return Err(RecoverError::Damaged("the slot directory"));
         }
         let mut found = vec![0; self.space.pool.segments().len()];
+        let mut read = Vec::new().into_iter();
         for page in 0..pages {
-            let bytes = read_page_at(disk, &geometry, self.checkpointer.slot_directory[page as usize]);
+            if (page as usize).is_multiple_of(PAGES_PER_BATCH) {
+                let batch =
+                    self.checkpointer.slot_directory.chunks(PAGES_PER_BATCH).nth(page as usize / PAGES_PER_BATCH);
+                read = read_pages(disk, &geometry, batch.unwrap_or_default()).into_iter();
+            }
+            let bytes = read.next().flatten();
             let Self { state, space, .. } = self;
             let is_intact = bytes
                 .is_some_and(|bytes| state.map.slots.append_stored(&bytes, |segment| space.pool.is_metadata(segment)));
