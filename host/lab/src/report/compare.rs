@@ -2,7 +2,7 @@
 
 use super::verdict::escape;
 use crate::display;
-use crate::results::{Figure, LabReport};
+use crate::results::{ExperimentOutcome, Figure, LabReport, Verdict};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("../../assets/report.css");
@@ -12,14 +12,21 @@ struct Row<'a> {
     id: &'a str,
     title: &'a str,
     name: &'a str,
-    /// The figure of each report, in their order.
-    figures: Vec<Option<&'a Figure>>,
+    /// The figure of each report and its experiment, in their order.
+    figures: Vec<Option<Measured<'a>>>,
 }
 
+/// A figure and its experiment.
+type Measured<'a> = (&'a Figure, &'a ExperimentOutcome);
+
 impl Row<'_> {
-    /// Compares the intervals of the first report with those of the others.
+    /// Compares the intervals of the first report with those of the others. Too much load by other
+    /// programs leaves the question open, as it does for goals.
     fn difference(&self) -> &'static str {
-        let interval = |figure: &Option<&Figure>| figure.and_then(|f| f.interval);
+        if self.figures.iter().flatten().any(|(_, outcome)| outcome.load.is_noisy()) {
+            return "cannot tell";
+        }
+        let interval = |figure: &Option<Measured<'_>>| figure.and_then(|(figure, _)| figure.interval);
         let Some(first) = self.figures.first().and_then(interval) else { return "cannot tell" };
         let others: Vec<_> = self.figures.iter().skip(1).map(interval).collect();
         let apart =
@@ -45,7 +52,7 @@ fn rows(reports: &[(String, LabReport)]) -> Vec<Row<'_>> {
             };
             let figures = reports.iter().map(|named| {
                 let other = named.1.outcomes.get(find(named)?)?;
-                other.findings.figures.iter().find(|f| f.name == figure.name)
+                Some((other.findings.figures.iter().find(|f| f.name == figure.name)?, other))
             });
             rows.push(Row { id: &outcome.id, title: &outcome.title, name: &figure.name, figures: figures.collect() });
         }
@@ -53,12 +60,16 @@ fn rows(reports: &[(String, LabReport)]) -> Vec<Row<'_>> {
     rows
 }
 
-/// Formats a figure with its interval and verdict.
-fn cell(figure: Option<&Figure>) -> String {
-    let Some((figure, measured)) = figure.and_then(|f| Some((f, f.measured?))) else { return "–".to_owned() };
+/// Formats a figure with its interval and verdict, and marks fall-backs of the host.
+fn cell(figure: Option<Measured<'_>>) -> String {
+    let Some((figure, outcome)) = figure else { return "–".to_owned() };
+    let Some(measured) = figure.measured else { return "–".to_owned() };
     let mut text = display::estimate(measured, figure.interval, figure.unit);
     if let Some(interval) = display::interval(figure.interval, figure.unit) {
         text += &format!(" ({interval})");
+    }
+    if outcome.verdict == Verdict::FallBack {
+        text += ", without the offload";
     }
     figure.verdict.map_or(text.clone(), |verdict| format!("{text}, {}", verdict.words()))
 }
@@ -125,7 +136,7 @@ pub fn page(reports: &[(String, LabReport)]) -> String {
          <h1>{} reports</h1><dl class=\"facts\">{facts}</dl><div class=\"wide\"><table class=\"numbers compared\"><thead><tr>\
          <th>figure</th>{heads}<th></th></tr></thead><tbody>{body}</tbody></table></div></section></main>\n\
          <footer><p>Median, and 95 % confidence interval. “different”: the intervals of the first and all other reports do not \
-         overlap.</p></footer>\n</body>\n</html>\n",
+         overlap. “cannot tell”: an interval is missing, or other programs used too much of the processors.</p></footer>\n</body>\n</html>\n",
         reports.len()
     )
 }
@@ -150,6 +161,22 @@ mod tests {
         let words = |factor| rows(&pair(factor)).iter().map(Row::difference).collect::<Vec<_>>();
         assert!(words(2.0).iter().all(|word| *word == "different"));
         assert!(words(1.02).iter().all(|word| *word == "no difference seen"));
+    }
+
+    #[test]
+    fn foreign_load_leaves_the_comparison_open() {
+        let mut pair = pair(2.0);
+        pair[1].1.outcomes.iter_mut().for_each(|outcome| outcome.load.foreign = 50.0);
+        assert!(rows(&pair).iter().all(|row| row.difference() == "cannot tell"));
+    }
+
+    #[test]
+    fn fallbacks_are_marked_in_the_comparison() {
+        let mut pair = pair(2.0);
+        pair[1].1.outcomes.iter_mut().for_each(|outcome| outcome.verdict = Verdict::FallBack);
+        let text = text(&pair);
+        assert!(text.contains("ibid: 41× (39× to 43×), goal met"), "{text}");
+        assert!(text.contains("tgt <1>: 82× (78× to 86×), without the offload"), "{text}");
     }
 
     #[test]
