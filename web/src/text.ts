@@ -455,8 +455,10 @@ export const text = {
   activity: {
     kicker: 'Array',
     title: 'Activity',
-    sub: 'Alerts and sessions of hosts since the array started, latest first.',
-    kinds: { all: 'All', alert: 'Alerts', session: 'Sessions', refused: 'Refused logins' },
+    sub: 'Changes by administrators; alerts and sessions of hosts since the array started. Latest first.',
+    changed: 'Changed',
+    by: (user: string, origin: string) => `${user} from ${origin}`,
+    kinds: { all: 'All', change: 'Changes', alert: 'Alerts', session: 'Sessions', refused: 'Refused logins' },
     choose: 'Kind of activity',
     empty: 'Nothing has happened since the array started.',
     none: 'Nothing of this kind has happened since the array started.',

@@ -7,6 +7,7 @@ import type {
   Admin,
   Alert,
   ArrayInfo,
+  Audit,
   Connection,
   ConnectionPerformance,
   Controller,
@@ -164,6 +165,13 @@ export const useSessions = () => useQuery(whole<Session>('/iscsi-sessions', {}, 
 /** Sessions that ended, latest first. */
 export const useEndedSessions = () =>
   useQuery(whole<Session>('/iscsi-sessions', { ended: true, sort: 'ended-' }, SLOW_MS));
+
+/** The latest changes by administrators. */
+export const useAudits = () =>
+  useQuery({
+    ...list<Audit>('/audits', { sort: 'name-', limit: 200 }, LIST_MS),
+    select: (data) => data.items,
+  });
 
 export const useRefusedLogins = () =>
   useQuery({

@@ -162,3 +162,15 @@ export type Admin = {
   api_token: { created_at: number; token: string };
   role: Reference;
 };
+
+/** A change by an administrator. */
+export type Audit = {
+  id: string;
+  time: number;
+  user: string;
+  origin: string;
+  /** Method and path of the call. */
+  subcommand: string;
+  command: string;
+  arguments: string;
+};

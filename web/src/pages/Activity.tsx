@@ -2,7 +2,7 @@
 
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import { useAlerts, useEndedSessions, useRefusedLogins, useSessions } from '../api/queries';
+import { useAlerts, useAudits, useEndedSessions, useRefusedLogins, useSessions } from '../api/queries';
 import { absolute } from '../format/time';
 import { ErrorNote, Head, Loading, Name } from '../parts/common';
 import { text } from '../text';
@@ -14,14 +14,21 @@ const MOST = 100;
 export function Activity() {
   const { kind } = useSearch({ from: '/activity' });
   const navigate = useNavigate({ from: '/activity' });
+  const audits = useAudits();
   const [alerts, live, ended, refused] = [useAlerts(), useSessions(), useEndedSessions(), useRefusedLogins()];
-  const isLoaded = alerts.data && live.data && ended.data && refused.data;
+  const isLoaded = audits.data && alerts.data && live.data && ended.data && refused.data;
   const all = useMemo(
-    () => happenings(alerts.data ?? [], [...(live.data ?? []), ...(ended.data ?? [])], refused.data ?? []),
-    [alerts.data, live.data, ended.data, refused.data],
+    () =>
+      happenings(
+        audits.data ?? [],
+        alerts.data ?? [],
+        [...(live.data ?? []), ...(ended.data ?? [])],
+        refused.data ?? [],
+      ),
+    [audits.data, alerts.data, live.data, ended.data, refused.data],
   );
   if (!isLoaded) {
-    const error = alerts.error ?? live.error ?? ended.error ?? refused.error;
+    const error = audits.error ?? alerts.error ?? live.error ?? ended.error ?? refused.error;
     return error ? <ErrorNote error={error} /> : <Loading />;
   }
   const wanted = all.filter((event) => kind === undefined || event.kind === kind);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Alert, RefusedLogin, Session } from '../api/types';
+import type { Alert, Audit, RefusedLogin, Session } from '../api/types';
 import { happenings } from './events';
 
 it('joins alerts, sessions and refused logins, latest first', () => {
@@ -15,13 +15,24 @@ it('joins alerts, sessions and refused logins, latest first', () => {
       reason,
     }) as unknown as Session;
   const refused = { initiator: 'iqn.x:z', time: 250, count: 3, reason: 'unknown' } as RefusedLogin;
+  const audit = {
+    id: '7',
+    time: 350,
+    user: 'admin',
+    origin: '192.0.2.1',
+    subcommand: 'PATCH',
+    command: 'volumes',
+    arguments: 'names=a',
+  } as Audit;
   const events = happenings(
+    [audit],
     [alert],
     [session(200, null, null), session(50, 300, 'reset'), session(60, 70, 'logged out')],
     [refused],
   );
   expect(events.map(({ time, title, tone }) => [time, title, tone])).toEqual([
     [400, 'Alert closed', 'good'],
+    [350, 'Changed', ''],
     [300, 'Session ended', 'warning'],
     [250, 'Login refused', 'warning'],
     [200, 'Logged in', ''],
@@ -30,5 +41,6 @@ it('joins alerts, sessions and refused logins, latest first', () => {
     [60, 'Logged in', ''],
     [50, 'Logged in', ''],
   ]);
+  expect(events[1]).toMatchObject({ what: 'PATCH volumes', detail: 'names=a · admin from 192.0.2.1' });
   expect(new Set(events.map(({ key }) => key)).size).toBe(events.length);
 });

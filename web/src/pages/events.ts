@@ -1,9 +1,9 @@
 /** Alerts and sessions as one list of events. */
 
-import type { Alert, RefusedLogin, Session } from '../api/types';
+import type { Alert, Audit, RefusedLogin, Session } from '../api/types';
 import { text } from '../text';
 
-export const KINDS = ['alert', 'session', 'refused'] as const;
+export const KINDS = ['change', 'alert', 'session', 'refused'] as const;
 export type EventKind = (typeof KINDS)[number];
 export const asKind = (value: unknown): EventKind | undefined => KINDS.find((kind) => kind === value);
 
@@ -75,8 +75,30 @@ function ofRefusal({ initiator, initiator_portal, count, time, reason }: Refused
   };
 }
 
+function ofAudit({ id, time, user, origin, subcommand, command, arguments: details }: Audit): Happening {
+  return {
+    key: `change ${id}`,
+    time,
+    kind: 'change',
+    tone: '',
+    title: text.activity.changed,
+    what: `${subcommand} ${command}`,
+    detail: [details, text.activity.by(user, origin)].filter((part) => part !== '').join(' · '),
+  };
+}
+
 /** All events, latest first. */
-export function happenings(alerts: Alert[], sessions: Session[], refused: RefusedLogin[]): Happening[] {
-  const all = [...alerts.flatMap(ofAlert), ...sessions.flatMap(ofSession), ...refused.map(ofRefusal)];
+export function happenings(
+  audits: Audit[],
+  alerts: Alert[],
+  sessions: Session[],
+  refused: RefusedLogin[],
+): Happening[] {
+  const all = [
+    ...audits.map(ofAudit),
+    ...alerts.flatMap(ofAlert),
+    ...sessions.flatMap(ofSession),
+    ...refused.map(ofRefusal),
+  ];
   return all.toSorted((a, b) => b.time - a.time);
 }
