@@ -38,8 +38,6 @@ const SNMP_AGENT: &str = r#"{"name": "localhost", "engine_id": "", "version": "v
     "user": null}}"#;
 /// No protocol of storage management initiatives is served.
 const SMI_S: &str = r#"{"name": "smi-s", "slp_enabled": false, "wbem_https_enabled": false}"#;
-/// An empty key: no array can be connected.
-const CONNECTION_KEY: &str = r#"{"connection_key": "", "created": 0, "expires": 0}"#;
 
 /// Paths below the version. An entry that ends with `/` covers all paths below it.
 const ABSENT: &[(&str, Absent)] = &[
@@ -52,7 +50,7 @@ const ABSENT: &[(&str, Absent)] = &[
     ("apps", Objects("apps")),
     ("apps/nodes", Objects("apps")),
     ("array-connections", Objects("connections to other arrays")),
-    ("array-connections/connection-key", Setting("connections to other arrays", CONNECTION_KEY)),
+    ("array-connections/connection-key", Function("connections to other arrays")),
     ("array-connections/path", Objects("connections to other arrays")),
     ("arrays/cloud-capacity", Objects("cloud capacity")),
     ("arrays/cloud-provider-tags", Objects("tags of a cloud provider")),
@@ -213,7 +211,7 @@ mod tests {
 
     #[test]
     fn path_selects_its_own_entry_first() {
-        assert!(matches!(find("/array-connections/connection-key"), Some(Setting(..))));
+        assert!(matches!(find("/smtp-servers"), Some(Setting(..))));
         let functions = ["hosts/performance/by-array", "kmip/test", "directory-services/test"];
         assert!(functions.iter().all(|path| matches!(find(&format!("/{path}")), Some(Function(_)))));
         for path in ["pods", "pods/arrays", "pods/performance/by-array", "apps/nodes", "directory-services"] {
