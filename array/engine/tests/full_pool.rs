@@ -6,6 +6,7 @@ mod common;
 use common::{MemoryDisk, create, data, perform, run, settle};
 use engine::{Action, Change, Core, Io, Op, OpError, Reply};
 use ondisk::ArrayGeometry;
+use platform::DiskError;
 use types::{BlockRange, Lba, VolumeId};
 
 const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
@@ -108,6 +109,37 @@ fn run_without_allocation(core: &mut Core, disk: &MemoryDisk) -> Option<Result<R
         }
     }
     None
+}
+
+/// After a restart, the file system has space for the last segments only: they got it before. A
+/// checkpoint finds them although more allocations are refused than it needs segments.
+#[test]
+fn checkpoint_finds_the_segments_that_have_space() {
+    let (disk, mut core) = volume_of(1 << 20);
+    let written = data(1, 64);
+    run(&mut core, &disk, Op::Write { volume: BIG, lba: Lba(8), data: written.clone(), fua: false }).unwrap();
+    let (mut core, _) = Core::recover(&disk, None).unwrap();
+    let has_space = GEOMETRY.segment_start(GEOMETRY.segments() - 24);
+    let wanted = core.request_checkpoint();
+    while core.stopped().is_none() && core.checkpoints() < wanted {
+        core.kick();
+        core.tick();
+        let mut actions = Vec::new();
+        core.poll(&mut actions);
+        assert!(!actions.is_empty() || core.wants_tick(), "the core waits for nothing");
+        for action in actions {
+            match action {
+                Action::Io { id, io: Io::Allocate { offset, .. } } if offset < has_space => {
+                    core.io_done(id, Err(DiskError::Full));
+                }
+                Action::Io { id, io } => core.io_done(id, perform(&disk, &io)),
+                Action::Fetch { id, plan } => core.fetched(id, plan.execute(&disk)),
+                Action::Work { id, work } => core.worked(id, work.perform(&disk)),
+                Action::Complete { .. } | Action::Read(_) => {}
+            }
+        }
+    }
+    survives(&disk, core, &[(8, written)]);
 }
 
 /// The file system has refused each segment. Retries have no end, so requests do not wait for them.

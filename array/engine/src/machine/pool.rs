@@ -71,7 +71,7 @@ pub(crate) struct Pool {
     discards: Discards,
     /// Added by a checkpoint that is not valid yet.
     grown: Vec<u32>,
-    /// The file system refused the last allocation; no more are tried for now.
+    /// The file system refused every segment since the last success; no more are tried for now.
     is_exhausted: bool,
     /// Allocations in a row that the file system refused. Is kept when allocations are tried again.
     refused: usize,
@@ -211,7 +211,7 @@ impl Pool {
     /// Returns the number of segments that would be free, with space in the file system, if the
     /// array were opened at a checkpoint frozen now.
     pub(crate) fn free_at_restart(&self) -> u64 {
-        let without_space = if self.is_exhausted { 0 } else { self.without_space() as u64 };
+        let without_space = if self.refused > 0 { 0 } else { self.without_space() as u64 };
         self.ready() + without_space + self.coming()
     }
 
@@ -374,9 +374,11 @@ impl Pool {
             return Ok(());
         };
         if error == DiskError::Full {
-            // Another segment may still have its space from before a restart: it is tried next.
+            // Another segment may still have its space from before a restart: it is tried next, and
+            // at once. A pause follows when each was refused.
             self.unallocated.push_back(segment);
-            (self.refused, self.is_exhausted, self.failed_allocations) = (self.refused + 1, true, 0);
+            (self.refused, self.failed_allocations) = (self.refused + 1, 0);
+            self.is_exhausted = self.refused >= self.without_space();
         } else {
             self.unallocated.push_front(segment);
             self.failed_allocations += u32::from(self.failure.replace(error.clone()).is_none());

@@ -34,8 +34,11 @@ fn segment_with_space_is_found_after_a_refusal() {
     let mut pool = Pool::restore(vec![Segment::FREE; 2], 0);
     let first = pool.allocate(1).expect("a segment");
     pool.allocated(first, Err(DiskError::Full)).expect("a full file system");
-    pool.retry_allocation();
-    assert_ne!(pool.allocate(1), Some(first));
+    let second = pool.allocate(1).expect("another segment, at once");
+    assert_ne!(second, first);
+    assert_eq!(pool.free_at_restart(), 0, "segments that may lack space");
+    pool.allocated(second, Err(DiskError::Full)).expect("a full file system");
+    assert!(!pool.may_allocate() && !pool.may_grow(), "a pause after each was refused");
 }
 
 /// A pool of `free` free segments with space.
