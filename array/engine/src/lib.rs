@@ -10,8 +10,8 @@ mod service;
 
 pub use engine::{Engine, IoWatch};
 pub use machine::{
-    Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, ReadPlan, RecoverError, Recovery,
-    TaskId, Urgency, Usage, Work, WorkDone, WorkId,
+    Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, PinnedSegment, ReadPlan, RecoverError,
+    Recovery, SegmentContents, SegmentDamage, TaskId, Urgency, Usage, WithCore, Work, WorkDone, WorkId, read_or_zero,
 };
 pub use service::{
     BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,

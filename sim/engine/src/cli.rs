@@ -191,7 +191,7 @@ fn print_findings<S: SimSubject>(campaign: &CrashCampaign, findings: &CampaignFi
 
 fn print_totals(totals: &Totals) {
     let Totals { runs, crashes, crashes_in_recovery, process_crashes, failures, ios, .. } = totals;
-    let Totals { damages, closed, hung, fscks, accounting_checks, censuses, .. } = totals;
+    let Totals { damages, closed, hung, fscks, accounting_checks, censuses, scrubs, .. } = totals;
     let Totals { submitted, answered, refused, present, absent, .. } = totals;
     out(&format!(
         "{runs} runs, {crashes} crashes ({crashes_in_recovery} during recovery, {process_crashes} of the process only)"
@@ -200,7 +200,10 @@ fn print_totals(totals: &Totals) {
         "{failures} drive failures, {hung} hung accesses, {damages} damaged places, {closed} arrays not opened for damage"
     ));
     out(&format!("{ios} writes and flushes, {fscks} arrays checked by fsck after a crash"));
-    out(&format!("{accounting_checks} comparisons of space accounting, {censuses} counts and audits under load"));
+    out(&format!(
+        "{accounting_checks} comparisons of space accounting, {censuses} counts and audits and {scrubs} scrubs of a \
+         segment under load"
+    ));
     out(&format!("{submitted} operations, {answered} answered, {refused} refused for lack of space"));
     out(&format!("{} unanswered at a crash: {present} present after it, {absent} absent", present + absent));
 }

@@ -3,10 +3,14 @@
 use crate::injected_bug::InjectedBug;
 use crate::subject::{DriveIo, OpenError, SimAction, SimScale, SimSubject};
 use bytes::Bytes;
-use engine::{Core, Op, OpError, Options, PinnedCheckpoint, ReadPlan, RecoverError, Reply, Tag};
+use engine::{
+    Core, Op, OpError, Options, PinnedCheckpoint, PinnedSegment, ReadPlan, RecoverError, Reply, SegmentContents, Tag,
+    WithCore, read_or_zero,
+};
 use fsck::{Finding, Severity, Structure};
 use ondisk::{ArrayGeometry, SUPERBLOCK_BYTES, Superblock, superblock_offset};
 use platform::{Disk, DiskError};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use testing::Rng;
 use types::{LBA_BYTES, VolumeId};
@@ -52,6 +56,32 @@ pub struct EngineSubject {
     early: BTreeMap<Tag, bool>,
 }
 
+/// A scrub of one segment, as the engine's shell does it.
+pub enum Scrub {
+    /// Pinned, to be read at any time.
+    Pinned(u32, PinnedSegment),
+    /// Read with bad checksums. Is read again after this checkpoint, while nothing writes to it.
+    Suspect {
+        /// Number of the segment.
+        segment: u32,
+        /// Number of the checkpoint.
+        checkpoint: u64,
+        /// The pin of a data segment that is being written.
+        pinned: Option<PinnedSegment>,
+    },
+    /// Nothing wrote to it when the core returned the mark.
+    Quiet(u32, u64, PinnedSegment, u64),
+}
+
+/// The core for the functions of a scrub.
+struct ScrubbedCore<'a>(RefCell<&'a mut Core>);
+
+impl WithCore for ScrubbedCore<'_> {
+    fn with_core<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
+        run(&mut self.0.borrow_mut())
+    }
+}
+
 /// A kept checkpoint. The second field is `None` if an injected bug forgets to pin it.
 pub struct Pinned(ondisk::Superblock, Option<PinnedCheckpoint>);
 
@@ -61,6 +91,7 @@ impl SimSubject for EngineSubject {
     type Work = engine::Work;
     type Done = engine::WorkDone;
     type Pinned = Pinned;
+    type Scrub = Scrub;
 
     fn draw(rng: &mut Rng) -> EngineSetup {
         let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
@@ -281,6 +312,46 @@ impl SimSubject for EngineSubject {
         }
     }
 
+    fn scrub(&mut self, scrub: Option<Scrub>, disk: &dyn Disk, selector: u64) -> Result<Option<Scrub>, String> {
+        if let Some(Scrub::Suspect { checkpoint, .. }) = &scrub
+            && self.core.checkpoints() < *checkpoint
+        {
+            return Ok(scrub);
+        }
+        match scrub {
+            None => {
+                let segment = u32::try_from(selector % u64::from(self.core.geometry().segments())).unwrap_or(0);
+                Ok(self.core.pin_segment(segment).map(|pinned| Scrub::Pinned(segment, pinned)))
+            }
+            Some(Scrub::Pinned(_, pinned)) if self.bug == Some(InjectedBug::ImpatientScrub) => {
+                self.end_scrub(read_segment(&pinned, disk).as_ref(), &pinned, disk)
+            }
+            Some(Scrub::Pinned(segment, pinned)) => {
+                let is_intact = read_segment(&pinned, disk).is_none_or(|contents| contents.is_intact());
+                let checkpoint = if is_intact { 0 } else { self.core.request_checkpoint() };
+                Ok((!is_intact).then_some(Scrub::Suspect { segment, checkpoint, pinned: None }))
+            }
+            Some(Scrub::Suspect { segment, checkpoint, pinned }) => {
+                let Some(pinned) = pinned.or_else(|| self.core.pin_segment(segment)) else { return Ok(None) };
+                Ok(Some(match self.core.quiet_mark(&pinned) {
+                    Some(mark) => Scrub::Quiet(segment, checkpoint, pinned, mark),
+                    None => Scrub::Suspect {
+                        segment,
+                        checkpoint,
+                        pinned: Some(pinned).filter(|pinned| !pinned.is_metadata()),
+                    },
+                }))
+            }
+            Some(Scrub::Quiet(segment, checkpoint, pinned, mark)) => {
+                let contents = read_segment(&pinned, disk);
+                if self.core.was_quiet(&pinned, mark) {
+                    return self.end_scrub(contents.as_ref(), &pinned, disk);
+                }
+                Ok(Some(Scrub::Suspect { segment, checkpoint, pinned: None }))
+            }
+        }
+    }
+
     fn describe(&self) -> String {
         format!("{:?} {:?} wants a tick: {}", self.core.usage(), self.core.space(), self.core.wants_tick())
     }
@@ -299,6 +370,29 @@ impl SimSubject for EngineSubject {
         });
         Superblock::choose(&copies).is_ok()
     }
+}
+
+impl EngineSubject {
+    /// Repairs what a scrub has found. The rest is damage.
+    fn end_scrub(
+        &mut self,
+        contents: Option<&SegmentContents>,
+        pinned: &PinnedSegment,
+        disk: &dyn Disk,
+    ) -> Result<Option<Scrub>, String> {
+        let Some(contents) = contents else { return Ok(None) };
+        let damage = contents.repair(pinned, &ScrubbedCore(RefCell::new(&mut self.core)), disk);
+        if damage.descriptions.is_empty() { Ok(None) } else { Err(damage.descriptions.join("; ")) }
+    }
+}
+
+/// Reads all copies of a segment.
+fn read_segment(pinned: &PinnedSegment, disk: &dyn Disk) -> Option<SegmentContents> {
+    SegmentContents::read(pinned, |offset, bytes| {
+        let mut buffer = vec![0; bytes];
+        read_or_zero(disk, offset, &mut buffer);
+        Some(buffer)
+    })
 }
 
 /// Returns the bytes of all families in a checkpoint. `selector` chooses the owners of the volumes.

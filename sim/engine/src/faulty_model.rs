@@ -116,6 +116,7 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
     type Work = ();
     type Done = ();
     type Pinned = ();
+    type Scrub = ();
 
     fn draw(rng: &mut Rng) -> Setup {
         Setup { log_bytes: if rng.percent(30) { 1 << 20 } else { LOG_BYTES }, flushes: rng.percent(50) }
@@ -251,6 +252,10 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
 
     fn count_pinned((): &(), _: &dyn Disk, _: u64) -> Result<bool, String> {
         Ok(true)
+    }
+
+    fn scrub(&mut self, _: Option<()>, _: &dyn Disk, _: u64) -> Result<Option<()>, String> {
+        Ok(None)
     }
 
     fn describe(&self) -> String {

@@ -35,6 +35,8 @@ pub enum InjectedBug {
     IgnoreShortWrites,
     /// Discard the bytes before a free segment with it.
     DiscardTooMuch,
+    /// Report what a scrub finds although the segment is being written.
+    ImpatientScrub,
 }
 
 impl InjectedBug {
@@ -56,6 +58,7 @@ impl InjectedBug {
             | Self::CompleteHungIo
             | Self::UnpinnedCensus
             | Self::AnswerWhenBusy
+            | Self::ImpatientScrub
             | Self::FailPageReads => None,
         }
     }

@@ -24,6 +24,9 @@ const CHECKPOINTS_TO_REST: u32 = 8;
 const INTERRUPTED_RECOVERIES: u32 = 3;
 /// Maximum number of checkpoints that are pinned at a time, to be counted and audited later.
 const MOST_PINS: usize = 2;
+/// Stream of the decisions of scrubs. One of its own, so that the seeds of fixed bugs keep their
+/// histories.
+const SCRUB_STREAM: u64 = u64::MAX - 15;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -101,6 +104,12 @@ struct Run<'p, S: SimSubject> {
     profile: FaultProfile,
     /// Pinned checkpoints, to be counted and audited later.
     pins: Vec<S::Pinned>,
+    /// A scrub between two of its steps.
+    scrub: Option<S::Scrub>,
+    /// Percent of the steps at which a scrub does one of its own.
+    scrub_percent: u64,
+    /// Decides what is scrubbed and when.
+    scrub_rng: Rng,
     /// Number of places of the drive that were damaged.
     damages: u64,
     /// The damage includes the log, whose operations may be lost.
@@ -137,6 +146,7 @@ fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), 
     }
     let scale = S::scale(&setup);
     let profile = FaultProfile::draw(&mut rng, S::log_extent(&setup), scale, plan.bug);
+    let mut scrub_rng = Rng::part(plan.seed, SCRUB_STREAM);
     let mut run: Run<'_, S> = Run {
         plan,
         disk: SimDisk::new(scale.disk_bytes, rng.next_u64()),
@@ -150,6 +160,9 @@ fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), 
         scale,
         profile,
         pins: Vec::new(),
+        scrub: None,
+        scrub_percent: scrub_rng.pick(&[0, 0, 0, 10, 50]),
+        scrub_rng,
         damages: 0,
         has_damaged_log: false,
         damaged_superblock: None,
@@ -223,6 +236,7 @@ impl<S: SimSubject> Run<'_, S> {
         self.drain_notes(&mut machine);
         result?;
         self.pins.clear();
+        self.scrub = None;
         self.crash(disk);
         self.fsck(disk)
     }
@@ -382,6 +396,9 @@ impl<S: SimSubject> Run<'_, S> {
                 8 => self.pin_or_count(disk, machine)?,
                 _ => {}
             }
+            if self.scrub_rng.percent(self.scrub_percent) {
+                self.scrub(disk, machine)?;
+            }
             machine.pass_time();
             machine.poll(&mut answers);
             self.drain_notes(machine);
@@ -395,7 +412,9 @@ impl<S: SimSubject> Run<'_, S> {
                 return Ok(());
             }
         }
-        // A count that does not end keeps segments from being reused, and so stops a full array.
+        // A count or a scrub that does not end keeps segments from being reused, and so stops a full
+        // array.
+        self.scrub = None;
         while !self.pins.is_empty() {
             self.count_pinned(disk)?;
         }
@@ -497,6 +516,26 @@ impl<S: SimSubject> Run<'_, S> {
         let is_counted =
             result.map_err(|what| SimViolation(format!("count and audit of a pinned checkpoint: {what}")))?;
         self.report.totals.censuses += u64::from(is_counted);
+        Ok(())
+    }
+
+    /// Does one step of a scrub. It may report only damage of the drive.
+    fn scrub(&mut self, disk: &SimDisk, machine: &mut SimMachine<'_, S>) -> Result<(), SimViolation> {
+        let scrub = self.scrub.take();
+        let has_begun = scrub.is_some();
+        let result = machine.subject.scrub(scrub, disk, self.scrub_rng.next_u64());
+        if disk.is_crashed() {
+            return Ok(());
+        }
+        self.scrub = match result {
+            Ok(scrub) => scrub,
+            Err(damage) if self.has_read_badly => {
+                self.note(|| format!("-- scrub: {damage}"));
+                None
+            }
+            Err(damage) => return Err(SimViolation(format!("scrub of an undamaged drive: {damage}"))),
+        };
+        self.report.totals.scrubs += u64::from(has_begun && self.scrub.is_none());
         Ok(())
     }
 

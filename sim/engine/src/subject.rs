@@ -132,6 +132,8 @@ pub trait SimSubject: Sized {
     type Done;
     /// A checkpoint that is kept while later ones are stored.
     type Pinned;
+    /// A scrub of one segment, between two of its steps.
+    type Scrub;
 
     /// Draws geometry and options.
     fn draw(rng: &mut Rng) -> Self::Setup;
@@ -188,6 +190,14 @@ pub trait SimSubject: Sized {
     /// Accounts for the space of a kept checkpoint and audits it. `selector` is a random number.
     /// Returns false if the subject no longer keeps the checkpoint and has reported so.
     fn count_pinned(pinned: &Self::Pinned, disk: &dyn Disk, selector: u64) -> Result<bool, String>;
+    /// Does one step of a scrub, or begins the scrub of a segment that `selector` chooses. Returns
+    /// the scrub if it has more steps, or the damage that it reports.
+    fn scrub(
+        &mut self,
+        scrub: Option<Self::Scrub>,
+        disk: &dyn Disk,
+        selector: u64,
+    ) -> Result<Option<Self::Scrub>, String>;
     /// Describes the state in one line, for the analysis of a violation.
     fn describe(&self) -> String;
     /// Returns the offsets (from, to) of the log. An injected bug makes durable writes there

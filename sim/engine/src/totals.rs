@@ -66,4 +66,6 @@ totals! {
     accounting_checks,
     /// Checkpoints counted and audited under load.
     censuses,
+    /// Segments scrubbed under load.
+    scrubs,
 }

@@ -13,6 +13,7 @@ mod query;
 mod recover;
 mod request;
 mod scrub;
+pub(crate) mod scrub_contents;
 #[cfg(test)]
 mod stop_tests;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use blockmap::{SlotId, SlotPlace};
 use bytes::Bytes;
 use ondisk::PageLocation;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use types::Lsn;
 
@@ -19,8 +20,9 @@ use types::Lsn;
 pub(crate) enum IoPurpose {
     /// Write a group of the log.
     LogGroup { last: Lsn },
-    /// Write a chunk of data blocks. `freezes` counts the checkpoints begun before it.
-    Chunk { tickets: Vec<Ticket>, freezes: u64 },
+    /// Write a chunk of data blocks at `offset` of the drive. `freezes` counts the checkpoints begun
+    /// before it.
+    Chunk { offset: u64, tickets: Vec<Ticket>, freezes: u64 },
     /// Write metadata of a checkpoint.
     Metadata,
     /// Read a map page; the mirror copy if the first copy is damaged.
@@ -121,6 +123,11 @@ impl Dispatcher {
     /// Returns why work that has ended was started. `None` for an unknown id.
     pub(crate) fn end_work(&mut self, id: WorkId) -> Option<WorkPurpose> {
         self.works.remove(&id)
+    }
+
+    /// True while a chunk is being written that begins in this range of the drive.
+    pub(crate) fn is_chunk_in_flight(&self, range: &Range<u64>) -> bool {
+        self.ios.values().any(|purpose| matches!(purpose, IoPurpose::Chunk { offset, .. } if range.contains(offset)))
     }
 
     fn next_id(&mut self) -> u64 {

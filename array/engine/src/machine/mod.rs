@@ -52,14 +52,13 @@ mod volume;
 mod work;
 
 pub use core::Core;
+pub use core::scrub_contents::{SegmentContents, SegmentDamage, WithCore, read_or_zero};
 pub use error::{AuditError, CreateError, RecoverError};
 pub(crate) use io::perform;
 pub use io::{Action, Io, IoId, TaskId, Urgency};
 pub use options::Options;
 pub use plan::ReadPlan;
-pub(crate) use read::read_page_at;
 pub use report::{Recovery, Usage};
-pub use scrub::PinnedCheckpoint;
-pub(crate) use scrub::PinnedSegment;
+pub use scrub::{PinnedCheckpoint, PinnedSegment};
 pub(crate) use span::{Place, PlaceRead};
 pub use work::{Work, WorkDone, WorkId};

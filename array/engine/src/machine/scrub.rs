@@ -2,7 +2,9 @@
 
 use super::pins::CheckpointPins;
 use super::pool::{Kind, Phase, Pool};
-use ondisk::Superblock;
+use super::state::ArrayState;
+use ondisk::{SECTOR_BYTES, Superblock};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The newest valid checkpoint. While this value exists and is not revoked, its metadata stays.
@@ -28,13 +30,15 @@ impl PinnedCheckpoint {
 }
 
 /// A segment to read. While this value exists, the segment is not reused.
-pub(crate) struct PinnedSegment {
+pub struct PinnedSegment {
+    pub(crate) array: [u8; 16],
     pub(crate) segment: u32,
     /// Which use of the segment.
     pub(crate) usage: u64,
-    pub(crate) is_metadata: bool,
-    /// Sectors that are filled.
-    pub(crate) sectors: u32,
+    /// Offset of the second copy, for metadata.
+    pub(crate) mirror: Option<u64>,
+    /// The filled part of the (first) copy on the drive.
+    pub(crate) filled: Range<u64>,
     /// Sector of its last summary.
     pub(crate) summary: Option<u32>,
     _pin: Arc<()>,
@@ -42,16 +46,23 @@ pub(crate) struct PinnedSegment {
 
 impl PinnedSegment {
     /// Pins a segment that holds something; `None` for one that does not.
-    pub(crate) fn new(segment: u32, pool: &Pool) -> Option<Self> {
+    pub(crate) fn new(segment: u32, pool: &Pool, state: &ArrayState) -> Option<Self> {
         let held = pool.segments().get(segment as usize)?;
         let is_used = matches!(held.phase, Phase::Open | Phase::Sealed) && held.live > 0;
+        let start = state.geometry.segment_start(segment);
         is_used.then(|| Self {
+            array: state.array,
             segment,
             usage: held.usage,
-            is_metadata: held.kind == Kind::Metadata,
-            sectors: held.sectors,
+            mirror: (held.kind == Kind::Metadata).then(|| state.geometry.mirror_offset(start)),
+            filled: start..start + u64::from(held.sectors) * SECTOR_BYTES,
             summary: held.summary,
             _pin: pool.pin(segment),
         })
+    }
+
+    /// True for a segment of metadata, which stores everything twice.
+    pub fn is_metadata(&self) -> bool {
+        self.mirror.is_some()
     }
 }

@@ -55,7 +55,7 @@ impl Core {
                 self.scheduler.group_committed(last, &mut self.dispatcher);
                 self.kick();
             }
-            (IoPurpose::Chunk { tickets, freezes }, Ok(_)) => {
+            (IoPurpose::Chunk { tickets, freezes, .. }, Ok(_)) => {
                 self.destager.chunk_written(&tickets);
                 self.checkpointer.chunk_done(freezes, &mut self.dispatcher);
             }

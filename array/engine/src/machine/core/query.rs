@@ -66,11 +66,6 @@ impl Core {
         self.state.options.read_only
     }
 
-    /// Returns the id of the array, which every stored structure bears.
-    pub(crate) fn array(&self) -> [u8; 16] {
-        self.state.array
-    }
-
     /// Returns the superblock of the newest valid checkpoint.
     pub fn newest_superblock(&self) -> &Superblock {
         self.checkpointer.newest()

@@ -12,13 +12,23 @@ impl Core {
     }
 
     /// Pins a segment that holds something; `None` for one that does not.
-    pub(crate) fn pin_segment(&self, segment: u32) -> Option<PinnedSegment> {
-        PinnedSegment::new(segment, &self.space.pool)
+    pub fn pin_segment(&self, segment: u32) -> Option<PinnedSegment> {
+        PinnedSegment::new(segment, &self.space.pool, &self.state)
     }
 
-    /// Returns the number of checkpoints frozen so far, if none is in progress.
-    pub(crate) fn idle_freezes(&self) -> Option<u64> {
-        self.checkpointer.is_idle().then_some(self.checkpointer.freezes())
+    /// Returns a mark for [`Core::was_quiet`]; `None` while the segment is being written, and after
+    /// a failed write. Chunks of data that begin after the pin do not count: they are not read.
+    pub fn quiet_mark(&self, pinned: &PinnedSegment) -> Option<u64> {
+        let is_quiet = match pinned.is_metadata() {
+            true => self.checkpointer.is_idle(),
+            false => !self.dispatcher.is_chunk_in_flight(&pinned.filled),
+        };
+        (is_quiet && self.stopped.is_none()).then_some(self.checkpointer.freezes())
+    }
+
+    /// True if nothing was written to the segment since [`Core::quiet_mark`] returned `mark`.
+    pub fn was_quiet(&self, pinned: &PinnedSegment, mark: u64) -> bool {
+        self.stopped.is_none() && (!pinned.is_metadata() || self.quiet_mark(pinned) == Some(mark))
     }
 
     /// Returns the page of the slot table, and its location, that must be loaded to know whether

@@ -204,7 +204,8 @@ impl Destager {
         let fill = writer.fill();
         space.pool.set_fill(fill);
         self.chunk_writes += 1;
-        let purpose = IoPurpose::Chunk { tickets: std::mem::take(chunk), freezes: checkpointer.freezes() };
+        let tickets = std::mem::take(chunk);
+        let purpose = IoPurpose::Chunk { offset, tickets, freezes: checkpointer.freezes() };
         dispatcher.start_io(Io::Write { offset, data, durability: Durability::Volatile }, purpose);
     }
 }
