@@ -1,5 +1,5 @@
 //! Data pool: threads for operations that need much processor time, such as checksums,
-//! decompression and comparisons of long ranges.
+//! decompression, comparisons and data digests of long ranges.
 //!
 //! The threads of the runtime serve the sockets of all hosts, and each is held for the time of a
 //! short operation only. Sessions share the pool by bytes: the session that has used the least is
@@ -8,9 +8,10 @@
 
 use crate::nexus::ids::NexusId;
 use engine::{Op, OpError, Reply, Service, Sink, Tag};
+use iscsi::{DataDigests, DataDivision};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 
 /// Longest operation in bytes that runs on a thread of the runtime.
@@ -48,6 +49,26 @@ pub(crate) struct Job {
     pub(crate) sink: Arc<dyn Sink>,
     /// True if the data that the operation reads is not used.
     pub(crate) discards_data: bool,
+    /// Digests to compute of the data that the operation reads.
+    pub(crate) digests: Option<Arc<PendingDigests>>,
+}
+
+/// Digests that the pool computes while it has the data.
+#[derive(Debug)]
+pub(crate) struct PendingDigests {
+    division: DataDivision,
+    computed: OnceLock<DataDigests>,
+}
+
+impl PendingDigests {
+    pub(crate) fn new(division: DataDivision) -> Self {
+        Self { division, computed: OnceLock::new() }
+    }
+
+    /// Returns the digests, if the data was read.
+    pub(crate) fn get(&self) -> Option<DataDigests> {
+        self.computed.get().cloned()
+    }
 }
 
 /// The waiting jobs of one session.
@@ -153,9 +174,9 @@ impl DataPool {
                 };
                 job
             };
-            let Job { op, tag, sink, discards_data } = job;
+            let Job { op, tag, sink, discards_data, digests } = job;
             let sink: Arc<dyn Sink> =
-                Arc::new(JobSink { pool: self.clone(), runtime: runtime.clone(), sink, discards_data });
+                Arc::new(JobSink { pool: self.clone(), runtime: runtime.clone(), sink, discards_data, digests });
             self.service.submit(op, tag, &sink);
         }
     }
@@ -167,10 +188,14 @@ struct JobSink {
     runtime: Handle,
     sink: Arc<dyn Sink>,
     discards_data: bool,
+    digests: Option<Arc<PendingDigests>>,
 }
 
 impl Sink for JobSink {
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
+        if let (Some(pending), Ok(Reply::Data(data))) = (&self.digests, &result) {
+            let _ = pending.computed.set(pending.division.digests(data));
+        }
         let result = match result {
             Ok(Reply::Data(_)) if self.discards_data => Ok(Reply::Done),
             other => other,
@@ -190,7 +215,7 @@ mod tests {
     fn job(tag: Tag, blocks: u64) -> Job {
         let range = BlockRange::new(Lba(0), blocks).expect("a range");
         let sink: Arc<dyn Sink> = Arc::new(Inbox::default());
-        Job { op: Op::Read { volume: VolumeId(1), range }, tag, sink, discards_data: true }
+        Job { op: Op::Read { volume: VolumeId(1), range }, tag, sink, discards_data: true, digests: None }
     }
 
     fn take(queue: &mut FairQueue) -> Option<Tag> {

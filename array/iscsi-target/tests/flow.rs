@@ -5,6 +5,7 @@ mod support;
 
 use bytes::Bytes;
 use engine::model::ModelEngine;
+use iscsi::Digests;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi_target::TargetConfig;
 use scsi::asc;
@@ -166,6 +167,19 @@ async fn long_reads_run_off_the_network_threads() {
     array.gate.release_threads();
     assert_eq!(host.end_of(read).await.data().len(), 1 << 20);
     assert_eq!(host.end_of(verified).await, GOOD);
+}
+
+#[tokio::test]
+async fn long_reads_with_data_digests_are_intact() {
+    let array = Array::start().await;
+    let mut config = Host::config(&array.catalog.target_iqn(), ALPHA, 1);
+    config.offer.digests = Digests { header: true, data: true };
+    let mut host = Host::login_with(array.address, config).await.expect("a login");
+    host.drain_attentions().await;
+    let all: Vec<u8> = (0..1025).flat_map(block).collect();
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 1025)), all.clone()).await, GOOD);
+    assert_eq!(host.run(1, Command::Read(transfer(0, 1025))).await.data(), all);
+    assert_eq!(host.run(1, Command::Read(transfer(0, 8))).await.data(), all[..4096]);
 }
 
 #[tokio::test]

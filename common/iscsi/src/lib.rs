@@ -38,6 +38,7 @@
 #![warn(clippy::cast_possible_truncation)]
 
 mod chap;
+mod data_digests;
 mod digest;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -58,6 +59,7 @@ mod testing;
 mod text;
 
 pub use chap::ChapSecret;
+pub use data_digests::{DataDigests, DataDivision};
 pub use digest::Digests;
 pub use login::{
     Authentication, ChapAccount, Established, LoginAuthority, LoginConfig, LoginProgress, LoginRefusal, LoginStatus,

@@ -41,16 +41,18 @@ impl Output {
     pub fn push(&mut self, pdu: &impl Encode) {
         let data = pdu.data();
         let len = data.len();
-        self.push_parts(pdu.bhs(), &pdu.ahs(), len, std::iter::once(data));
+        self.push_parts(pdu.bhs(), &pdu.ahs(), len, std::iter::once(data), None);
     }
 
-    /// Queues a PDU whose data segment of `data_len` bytes is in several parts.
+    /// Queues a PDU whose data segment of `data_len` bytes is in several parts. `digest` is that of
+    /// the segment and its padding, if it is known.
     pub(crate) fn push_parts(
         &mut self,
         mut bhs: Bhs,
         ahs: &Bytes,
         data_len: usize,
         parts: impl IntoIterator<Item = Bytes>,
+        digest: Option<u32>,
     ) {
         set_lengths(&mut bhs, ahs.len(), data_len);
         self.open.reserve_scratch(BHS_LEN + ahs.len() + 2 * digest::DIGEST_LEN);
@@ -63,14 +65,14 @@ impl Output {
         }
         self.len += self.open.len() - before;
         if data_len > 0 {
-            self.push_data(data_len, parts);
+            self.push_data(data_len, parts, digest);
         }
     }
 
-    fn push_data(&mut self, data_len: usize, parts: impl IntoIterator<Item = Bytes>) {
+    fn push_data(&mut self, data_len: usize, parts: impl IntoIterator<Item = Bytes>, digest: Option<u32>) {
         let mut crc = 0;
         for part in parts {
-            if self.digests.data {
+            if self.digests.data && digest.is_none() {
                 crc = digest::crc_append(crc, &part);
             }
             self.put(part);
@@ -80,8 +82,8 @@ impl Output {
         self.open.put_bytes(0, pad);
         self.len += pad;
         if self.digests.data {
-            crc = digest::crc_append(crc, &[0; 3][..pad]);
-            self.open.put_slice(&digest::to_wire(crc));
+            let digest = digest.unwrap_or_else(|| digest::crc_append(crc, &[0; 3][..pad]));
+            self.open.put_slice(&digest::to_wire(digest));
             self.len += digest::DIGEST_LEN;
         }
     }

@@ -11,7 +11,7 @@ use crate::command::copy_records::CopyRecords;
 use crate::command::dispatch::{DispatchedCommand, dispatch};
 use crate::command::outcome::CommandOutcome;
 use crate::command::program::{Program, Step};
-use crate::data_pool::{Job, bytes_of, is_for_pool};
+use crate::data_pool::{Job, PendingDigests, bytes_of, is_for_pool};
 use crate::nexus::Nexus;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::{Completion, SessionEvent};
@@ -22,7 +22,8 @@ use crate::shared::Shared;
 use crate::unit::view::{Attachment, View};
 use crate::wire_memory::WireShare;
 use bytes::{Bytes, BytesMut};
-use engine::{OpError, Reply, Sink};
+use engine::{Op, OpError, Reply, Sink};
+use iscsi::DataDigests;
 use iscsi::pdu::{AsyncEvent, TaskOutcome, WireLun};
 use iscsi::target_connection::{self, CloseReason, RequestId, TargetConnection, TargetTaskId};
 use scsi::inquiry::TargetPort;
@@ -328,7 +329,7 @@ impl Session {
         for command in std::mem::take(&mut self.backlog) {
             if applies(self, &command) {
                 let aborted = CommandOutcome { status: Status::TaskAborted, ..CommandOutcome::GOOD };
-                self.answer(command.id, aborted, None, None);
+                self.answer(command.id, aborted, None, None, None);
             } else {
                 self.backlog.push_back(command);
             }
@@ -348,7 +349,7 @@ impl Session {
         let Some(attachment) = attachment else {
             // A command without a logical unit never waits for the engine.
             if let Step::Done(outcome) = step {
-                self.answer(command.id, outcome, requested, None);
+                self.answer(command.id, outcome, requested, None, None);
             }
             return;
         };
@@ -363,6 +364,7 @@ impl Session {
             started: self.now,
             limited: Duration::ZERO,
             state: TaskState::Active,
+            digests: None,
             barriers: Vec::new(),
         };
         self.throttle(tag, task, step, cost);
@@ -384,15 +386,20 @@ impl Session {
         self.run_step(tag, task, step);
     }
 
-    fn run_step(&mut self, tag: u64, task: Task, step: Step) {
+    fn run_step(&mut self, tag: u64, mut task: Task, step: Step) {
         match step {
-            Step::Submit(op, program) => {
+            Step::Submit(op, program) if is_for_pool(&op) => {
                 let discards_data = matches!(program, Program::Sequence(_));
+                let is_answer = matches!((&op, &program), (Op::Read { .. }, Program::Single { .. }));
+                let division = self.connection.digested_division().filter(|_| is_answer);
+                task.digests = division.map(|division| Arc::new(PendingDigests::new(division)));
+                let digests = task.digests.clone();
                 self.tasks.put(tag, task, program);
-                if is_for_pool(&op) {
-                    let job = Job { op, tag, sink: self.sink.clone(), discards_data };
-                    return self.shared.data_pool.submit(self.nexus.id, job);
-                }
+                let job = Job { op, tag, sink: self.sink.clone(), discards_data, digests };
+                self.shared.data_pool.submit(self.nexus.id, job);
+            }
+            Step::Submit(op, program) => {
+                self.tasks.put(tag, task, program);
                 self.budget.charge_bytes(bytes_of(&op));
                 self.shared.service.submit(op, tag, &self.sink);
                 self.has_submitted = true;
@@ -430,7 +437,8 @@ impl Session {
             took,
             limited: task.limited,
         });
-        self.answer(task.id, outcome, task.requested, Some(&task.attachment));
+        let digests = task.digests.and_then(|digests| digests.get());
+        self.answer(task.id, outcome, task.requested, digests, Some(&task.attachment));
     }
 
     /// Returns the counters of a logical unit.
@@ -450,6 +458,7 @@ impl Session {
         id: TargetTaskId,
         outcome: CommandOutcome,
         requested: Option<u64>,
+        digests: Option<DataDigests>,
         attachment: Option<&Attachment>,
     ) {
         let sense = match outcome.sense {
@@ -459,7 +468,7 @@ impl Session {
             }
             None => Bytes::new(),
         };
-        if self.connection.digests().data {
+        if self.connection.digests().data && digests.is_none() {
             // The digest is computed when the answer is queued.
             self.budget.charge_bytes(outcome.data.len() as u64);
         }
@@ -468,6 +477,7 @@ impl Session {
             sense,
             data: outcome.data.into(),
             wanted: requested,
+            digests,
         };
         self.connection.complete(id, completion);
     }

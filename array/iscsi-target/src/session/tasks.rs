@@ -1,6 +1,7 @@
 //! Commands of a session that were dispatched but not yet answered.
 
 use crate::command::program::Program;
+use crate::data_pool::PendingDigests;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::AbortBarrier;
 use crate::unit::view::Attachment;
@@ -38,6 +39,8 @@ pub(super) struct Task {
     /// The time for which a QoS limit held the command back.
     pub(super) limited: Duration,
     pub(super) state: TaskState,
+    /// Digests of the answer's data, which the data pool computes.
+    pub(super) digests: Option<Arc<PendingDigests>>,
     /// Requests that wait for the end of this command.
     pub(super) barriers: Vec<Arc<AbortBarrier>>,
 }

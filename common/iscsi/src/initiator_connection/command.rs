@@ -74,7 +74,7 @@ impl OutstandingCommand {
             ..ScsiCommand::default()
         };
         let data = self.take_data(immediate);
-        output.push_parts(command.bhs(), &command.ahs(), immediate as usize, data);
+        output.push_parts(command.bhs(), &command.ahs(), immediate as usize, data, None);
         self.send_data(NO_TAG, unsolicited - immediate, parameters, exp_stat_sn, output);
     }
 
@@ -102,7 +102,7 @@ impl OutstandingCommand {
                 data: Bytes::new(),
             };
             let data = self.take_data(segment);
-            output.push_parts(pdu.bhs(), &Bytes::new(), segment as usize, data);
+            output.push_parts(pdu.bhs(), &Bytes::new(), segment as usize, data, None);
             data_sn += 1;
         }
     }

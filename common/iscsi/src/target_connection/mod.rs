@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
+    data_digests::DataDivision,
     digest::Digests,
     login::{Established, SessionKind},
     output::Output,
@@ -163,6 +164,18 @@ impl TargetConnection {
     /// Number of commands that are not completed, delivered or not.
     pub fn outstanding(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// The PDUs into which the data of a read is divided; `None` if their data has no digests.
+    pub fn digested_division(&self) -> Option<DataDivision> {
+        self.parameters.digests.data.then(|| self.division())
+    }
+
+    fn division(&self) -> DataDivision {
+        DataDivision {
+            segment: self.parameters.max_send_segment as usize,
+            burst: self.parameters.max_burst_length as usize,
+        }
     }
 
     /// The digests in use, for the log.

@@ -40,7 +40,7 @@ impl TargetConnection {
     }
 
     fn respond(&mut self, task: &Task, completion: CommandCompletion) {
-        let CommandCompletion { status, sense, mut data, wanted } = completion;
+        let CommandCompletion { status, sense, mut data, wanted, digests } = completion;
         let available = data.len() as u64;
         let expected_read = task.expected_read;
         let (residual, bidi_residual) = if task.write {
@@ -53,7 +53,8 @@ impl TargetConnection {
         // RFC 7143 11.7.3: the last Data-In may carry the status if there is no exception and no
         // sense data.
         let joined = status == GOOD && sense.is_empty() && !task.write && !data.is_empty();
-        let data_pdus = self.send_data(task, data, joined.then_some((status, residual)));
+        let digests = digests.and_then(|digests| digests.for_data(self.division(), data.len())).unwrap_or_default();
+        let data_pdus = self.send_data(task, data, &digests, joined.then_some((status, residual)));
         if joined {
             return;
         }
@@ -76,20 +77,24 @@ impl TargetConnection {
     ///
     /// RFC 7143 11.7.1: for incoming data, the F bit is 1 for the last input (read) data PDU of a
     /// sequence. Input can be split into several sequences, each having its own F bit.
-    fn send_data(&mut self, task: &Task, mut data: PayloadChain, status: Option<(u8, Residual)>) -> u32 {
-        let segment = self.parameters.max_send_segment as usize;
+    fn send_data(
+        &mut self,
+        task: &Task,
+        mut data: PayloadChain,
+        digests: &[u32],
+        status: Option<(u8, Residual)>,
+    ) -> u32 {
         let burst = self.parameters.max_burst_length as usize;
-        let (mut data_sn, mut offset, mut burst_left) = (0, 0u32, burst);
+        let (mut data_sn, mut offset) = (0, 0u32);
         // R2Ts and Data-In PDUs of a command share one numbering (RFC 7143 11.7.5).
         let first_sn = task.inbound.r2t_count();
-        while !data.is_empty() {
-            let length = data.len().min(segment).min(burst_left);
+        for (index, length) in self.division().lengths(data.len()).enumerate() {
             let last = length == data.len();
-            burst_left -= length;
+            let ends_burst = (offset as usize + length).is_multiple_of(burst);
             let status = status.filter(|_| last);
             let sn = if status.is_some() { self.take_sn() } else { self.sn() };
             let pdu = DataIn {
-                final_: last || burst_left == 0,
+                final_: last || ends_burst,
                 status,
                 lun: task.lun,
                 initiator_task_tag: task.initiator_task_tag,
@@ -98,10 +103,8 @@ impl TargetConnection {
                 buffer_offset: offset,
                 ..DataIn::default()
             };
-            self.output.push_parts(pdu.bhs(), &pdu.ahs(), length, data.split_to(length));
-            if burst_left == 0 {
-                burst_left = burst;
-            }
+            let digest = digests.get(index).copied();
+            self.output.push_parts(pdu.bhs(), &pdu.ahs(), length, data.split_to(length), digest);
             data_sn += 1;
             offset += len_u32(length);
         }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
+    data_digests::DataDigests,
     parameters::DEFAULT_COMMAND_WINDOW,
     payload::PayloadChain,
     pdu::{DecodeError, LogoutReason, TaskAttribute, TaskFunction, WireLun},
@@ -126,6 +127,8 @@ pub struct CommandCompletion {
     /// `None` means the length of `data` after a read, and for the expected length after a
     /// write.
     pub wanted: Option<u64>,
+    /// Digests of `data`, if they were computed before.
+    pub digests: Option<DataDigests>,
 }
 
 impl CommandCompletion {

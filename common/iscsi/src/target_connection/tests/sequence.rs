@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    data_digests::{DataDigests, DataDivision},
     digest::Digests,
     pdu::{BHS_LEN, DecodeError, Encode},
 };
@@ -235,6 +236,23 @@ fn data_with_wrong_digest_fails_its_command() {
     assert!(peer.send(&data_out(5, tag, 1, 512, &pattern(512), true)).is_empty());
     let answer = response(peer.reply());
     assert_eq!((answer.status, answer.sense[12], answer.sense[13]), (2, 0x47, 0x05));
+}
+
+#[test]
+fn digests_computed_before_are_sent() {
+    let answer = |digests: fn(DataDivision) -> Option<DataDigests>| {
+        let mut peer = with_digests();
+        let ready = one_command(peer.send(&read(5, 1, 3001)));
+        let division = peer.target.digested_division().expect("data digests");
+        let completion = CommandCompletion { digests: digests(division), ..CommandCompletion::read(pattern(3001)) };
+        peer.target.complete(ready.id, completion);
+        peer.target.output().take_all().concat()
+    };
+    let computed = answer(|_| None);
+    assert_eq!(answer(|division| Some(division.digests(&pattern(3001)))), computed);
+    assert_ne!(answer(|division| Some(division.digests(&[1; 3001]))), computed, "not computed again");
+    assert_eq!(answer(|division| Some(division.digests(&[1; 3000]))), computed, "digests of other data");
+    assert_eq!(peer().target.digested_division(), None);
 }
 
 #[test]
