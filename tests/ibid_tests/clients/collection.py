@@ -154,7 +154,7 @@ def info(ansible: Modules) -> str:
 
 def removal(ansible: Modules) -> str:
     ansible.twice("purefa_pg", name="apg", state="absent", eradicate=True)
-    ansible.twice("purefa_hg", name="agroup", state="absent")
+    ansible.succeed("purefa_hg", name="agroup", state="absent")
     ansible.twice("purefa_host", name="ahost", state="absent")
     for name in ("avol", "aclone", "arestored"):
         ansible.twice("purefa_volume", name=name, state="absent", eradicate=True)
