@@ -99,6 +99,9 @@ pub struct HostPatch {
     /// CHAP settings. An empty user name turns its direction off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chap: Option<Chap>,
+    /// Host group to join by its name; an empty name leaves the present one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_group: Option<Reference>,
     /// New list of iSCSI initiator names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iqns: Option<Vec<String>>,

@@ -80,6 +80,8 @@ pub const MAX_SNAPSHOTS: usize = 100_000;
 pub const MAX_HOSTS: usize = 2_000;
 /// Maximum number of protection groups.
 pub const MAX_PROTECTION_GROUPS: usize = 250;
+/// Minimum time between two scheduled snapshots in milliseconds: 5 minutes.
+pub const MIN_SNAPSHOT_INTERVAL_MS: u64 = 5 * 60 * 1000;
 /// Maximum number of volumes of a protection group.
 pub const MAX_GROUP_VOLUMES: usize = 1_000;
 /// Maximum number of host groups.

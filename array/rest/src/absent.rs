@@ -39,6 +39,9 @@ const SNMP_AGENT: &str = r#"{"name": "localhost", "engine_id": "", "version": "v
 /// No protocol of storage management initiatives is served.
 const SMI_S: &str = r#"{"name": "smi-s", "slp_enabled": false, "wbem_https_enabled": false}"#;
 
+/// An empty key: no array can be connected.
+const CONNECTION_KEY: &str = r#"{"connection_key": "", "created": 0, "expires": 0}"#;
+
 /// Paths below the version. An entry that ends with `/` covers all paths below it.
 const ABSENT: &[(&str, Absent)] = &[
     ("active-directory", Objects("Active Directory accounts")),
@@ -50,7 +53,7 @@ const ABSENT: &[(&str, Absent)] = &[
     ("apps", Objects("apps")),
     ("apps/nodes", Objects("apps")),
     ("array-connections", Objects("connections to other arrays")),
-    ("array-connections/connection-key", Function("connections to other arrays")),
+    ("array-connections/connection-key", Setting("connections to other arrays", CONNECTION_KEY)),
     ("array-connections/path", Objects("connections to other arrays")),
     ("arrays/cloud-capacity", Objects("cloud capacity")),
     ("arrays/cloud-provider-tags", Objects("tags of a cloud provider")),
@@ -188,7 +191,8 @@ fn list(call: &Call, what: &str, objects: Vec<Value>) -> Result<Answer, RestErro
             return Err(RestError::about(ErrorCode::Unsupported, name, message));
         }
     }
-    page(objects, &call.query, &["name"])
+    let has_names = objects.iter().all(|object| object.get("name").is_some());
+    page(objects, &call.query, if has_names { &["name"] } else { &[] })
 }
 
 fn unsupported(what: &str) -> RestError {
@@ -211,7 +215,7 @@ mod tests {
 
     #[test]
     fn path_selects_its_own_entry_first() {
-        assert!(matches!(find("/smtp-servers"), Some(Setting(..))));
+        assert!(matches!(find("/array-connections/connection-key"), Some(Setting(..))));
         let functions = ["hosts/performance/by-array", "kmip/test", "directory-services/test"];
         assert!(functions.iter().all(|path| matches!(find(&format!("/{path}")), Some(Function(_)))));
         for path in ["pods", "pods/arrays", "pods/performance/by-array", "apps/nodes", "directory-services"] {

@@ -5,7 +5,7 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use api::{ErrorCode, HostPatch, HostPost, MASKED_SECRET, NamedSpace, PortConnectivity, Reference};
-use catalog::{CatalogError, CatalogState, Chap, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
+use catalog::{CatalogError, CatalogState, Chap, Draft, Host, HostEdit, HostId, Secret, VolumeOrSnapshot};
 use std::sync::Arc;
 
 /// The personalities of the dialect. `esxi` changes the OPTIMAL UNMAP GRANULARITY that the host
@@ -115,7 +115,11 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
                 chap: patch.chap.as_ref().map(|chap| merge(&host.chap, chap)).transpose()?,
                 personality: personality.clone(),
             };
-            ids.push(draft.edit_host(name, &edit)?.id);
+            let changed = draft.edit_host(name, &edit)?.clone();
+            if let Some(group) = &patch.host_group {
+                set_group(draft, &changed, group)?;
+            }
+            ids.push(changed.id);
         }
         Ok::<_, RestError>(ids)
     })?;
@@ -130,6 +134,21 @@ pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.change(|draft| names.iter().try_for_each(|name| draft.delete_host(name).map(|_| ())))?;
     tracing::info!(by = call.admin, "hosts deleted: {}", names.join(", "));
     Answer::empty()
+}
+
+/// Adds a host to a host group, or removes it from its group if the name is empty.
+fn set_group(draft: &mut Draft, host: &Host, group: &Reference) -> Result<(), RestError> {
+    let Some(wanted) = &group.name else {
+        return Err(RestError::bad(ErrorCode::InvalidRequest, "'host_group' requires a name."));
+    };
+    let present = draft.state().group_of_host(host).map(|group| group.name.clone());
+    match present {
+        Some(present) if wanted.is_empty() => draft.remove_from_host_group(&present, &host.name)?,
+        Some(present) if present.eq_ignore_ascii_case(wanted) => {}
+        None if wanted.is_empty() => {}
+        _ => draft.add_to_host_group(wanted, &host.name)?,
+    }
+    Ok(())
 }
 
 fn initiators(host: &Host, patch: &HostPatch) -> Result<Option<Vec<String>>, RestError> {

@@ -9,8 +9,8 @@ use api::{
     ProtectionGroupSnapshotPost, Reference, ReplicationSchedule, Space,
 };
 use catalog::{
-    ArrayTime, CatalogState, Draft, GroupSnapshot, ObjectKind, ProtectionGroup, ProtectionGroupEdit, Retention,
-    SnapshotSchedule, VolumeOrSnapshot,
+    ArrayTime, CatalogState, Draft, GroupSnapshot, MIN_SNAPSHOT_INTERVAL_MS, ObjectKind, ProtectionGroup,
+    ProtectionGroupEdit, Retention, SnapshotSchedule, VolumeOrSnapshot,
 };
 use std::sync::Arc;
 
@@ -120,9 +120,13 @@ fn apply(draft: &mut Draft, name: &str, patch: &ProtectionGroupPatch, now_ms: u6
     }
     let held = draft.state().protection_group(name)?.clone();
     let schedule = patch.snapshot_schedule.as_ref().map(|given| {
-        let every_ms = given.frequency.unwrap_or(held.schedule.every_ms);
+        // A client that turns a schedule off may reset the interval to 300, which it takes for
+        // seconds. An interval that is too short is then ignored.
+        let is_off = given.enabled == Some(false);
+        let frequency = given.frequency.filter(|every_ms| !is_off || *every_ms >= MIN_SNAPSHOT_INTERVAL_MS);
+        let every_ms = frequency.unwrap_or(held.schedule.every_ms);
         // A new frequency that is not whole days ends the time of day.
-        let at_ms = given.at.or(held.schedule.at_ms.filter(|_| given.frequency.is_none()));
+        let at_ms = given.at.or(held.schedule.at_ms.filter(|_| frequency.is_none()));
         SnapshotSchedule { enabled: given.enabled.unwrap_or(held.schedule.enabled), every_ms, at_ms }
     });
     let retention = patch.source_retention.as_ref().map(|given| Retention {

@@ -4,13 +4,13 @@ use super::Draft;
 use crate::name::check_name;
 use crate::protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 use crate::record::{ArrayTime, GroupSnapshotId, ProtectionGroupId, Snapshot};
-use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_PROTECTION_GROUPS, ObjectKind};
+use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_PROTECTION_GROUPS, MIN_SNAPSHOT_INTERVAL_MS, ObjectKind};
 use std::sync::Arc;
 use types::VolumeId;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Valid range of the time between two scheduled snapshots: 5 minutes to 400 days.
-const INTERVALS_MS: std::ops::RangeInclusive<u64> = 5 * 60 * 1000..=400 * DAY_MS;
+const INTERVALS_MS: std::ops::RangeInclusive<u64> = MIN_SNAPSHOT_INTERVAL_MS..=400 * DAY_MS;
 /// Maximum times of a retention: 4000 days.
 const MAX_DAYS: u64 = 4000;
 /// Maximum number of snapshots that are kept of each day.

@@ -40,6 +40,35 @@ fn host_group_lifecycle() {
 }
 
 #[test]
+fn host_joins_and_leaves_a_group_by_its_field() {
+    let rest = Rest::new();
+    rest.items("POST", "hosts?names=h", "");
+    rest.items("POST", "host-groups?names=g,other", "{}");
+    let patch = |group: &str| json!({"host_group": {"name": group}}).to_string();
+    let group = |body: &str| rest.items("PATCH", "hosts?names=h", body)[0]["host_group"]["name"].clone();
+    assert_eq!((group(&patch("g")), group(&patch("G"))), (json!("g"), json!("g")));
+    assert_eq!(rest.refused("PATCH", "hosts?names=h", &patch("other")), ["h: h already belongs to group g."]);
+    assert_eq!(rest.refused("PATCH", "hosts?names=h", &patch("none")).len(), 1);
+    assert!(rest.refused("PATCH", "hosts?names=h", r#"{"host_group":{}}"#)[0].contains("requires a name"));
+    assert_eq!((group(&patch("")), group(&patch(""))), (Value::Null, Value::Null));
+}
+
+#[test]
+fn schedule_turned_off_ignores_a_short_interval() {
+    let rest = Rest::new();
+    rest.items("POST", "protection-groups?names=pg", "");
+    let patch = |body: Value| json!({"snapshot_schedule": body}).to_string();
+    let change = |body: Value| rest.items("PATCH", "protection-groups?names=pg", &patch(body))[0].clone();
+    let day = 24 * 60 * 60 * 1000;
+    change(json!({"enabled": true, "frequency": day, "at": day / 2}));
+    let refused = rest.refused("PATCH", "protection-groups?names=pg", &patch(json!({"frequency": 300})));
+    assert!(refused[0].contains("5 minutes"), "{refused:?}");
+    let schedule = change(json!({"enabled": false, "frequency": 300}))["snapshot_schedule"].clone();
+    let expected = (json!(false), json!(day), json!(day / 2));
+    assert_eq!((schedule["enabled"].clone(), schedule["frequency"].clone(), schedule["at"].clone()), expected);
+}
+
+#[test]
 fn tags_are_added_listed_and_removed() {
     let rest = Rest::new();
     rest.volume("v1,v2");
