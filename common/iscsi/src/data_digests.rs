@@ -1,6 +1,7 @@
 //! Digests of the data of a read, computed before its PDUs are made.
 //!
-//! The thread of a socket serves many connections. Another thread computes the digests of long data.
+//! The thread of a socket serves many connections. Another thread computes the digests of long
+//! data.
 
 use crate::digest::{crc, crc_append};
 use crate::pdu::padding;

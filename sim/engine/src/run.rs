@@ -108,7 +108,7 @@ struct Run<'p, S: SimSubject> {
     scrub: Option<S::Scrub>,
     /// Percent of the steps at which a scrub does one of its own.
     scrub_percent: u64,
-    /// Decides what is scrubbed and when.
+    /// Selects the segment and the time of scrubs.
     scrub_rng: Rng,
     /// Number of places of the drive that were damaged.
     damages: u64,
@@ -412,8 +412,8 @@ impl<S: SimSubject> Run<'_, S> {
                 return Ok(());
             }
         }
-        // A count or a scrub that does not end keeps segments from being reused, and so stops a full
-        // array.
+        // A count or a scrub that does not end keeps segments from being reused, and so stops a
+        // full array.
         self.scrub = None;
         while !self.pins.is_empty() {
             self.count_pinned(disk)?;

@@ -87,8 +87,8 @@ impl Shared {
         Some(ScrubResult { damage, is_audited })
     }
 
-    /// Reads a segment while nothing is written to it. `None` if no attempt succeeds, if the segment
-    /// is empty by now, or if scans must end.
+    /// Reads a segment while nothing is written to it. `None` if no attempt succeeds, if the
+    /// segment is empty by now, or if scans must end.
     fn read_quietly(&self, segment: u32, bytes_per_second: u64) -> Option<(PinnedSegment, SegmentContents)> {
         let mut known = None;
         for _ in 0..QUIET_ATTEMPTS {
@@ -103,7 +103,7 @@ impl Shared {
                     return Some((pinned, contents));
                 }
             }
-            // A data segment grows, but what was in flight at the pin ends soon.
+            // A data segment grows, but the chunks in flight at the pin end soon.
             known = Some(pinned).filter(|pinned| !pinned.is_metadata());
             self.monitor.pause(QUIET_PAUSE);
             if self.must_end_scans() {

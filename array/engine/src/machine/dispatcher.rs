@@ -20,8 +20,8 @@ use types::Lsn;
 pub(crate) enum IoPurpose {
     /// Write a group of the log.
     LogGroup { last: Lsn },
-    /// Write a chunk of data blocks at `offset` of the drive. `freezes` counts the checkpoints begun
-    /// before it.
+    /// Write a chunk of data blocks at `offset` of the drive. `freezes` counts the checkpoints
+    /// begun before it.
     Chunk { offset: u64, tickets: Vec<Ticket>, freezes: u64 },
     /// Write metadata of a checkpoint.
     Metadata,
