@@ -290,8 +290,18 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         one.run("vmfs rm /vmfs/volumes/ds1/template", code=2)
         one.run("vmfs rm /vmfs/volumes/ds1/a /vmfs/volumes/ds2/template-a")
         assert one.run("vmfs ls").split() == VOLUMES
+        local.write_text("cut off")
+        for bad, good in (VOLUMES, VOLUMES[::-1]):
+            # As a killed migration leaves it: one configuration is invalid.
+            one.run(f"vm create twice -d {bad} --disk 1M:thin --memory 4")
+            one.run(f"vmfs rm /vmfs/volumes/{bad}/twice/twice.vmx")
+            one.run(f"vmfs put {local} /vmfs/volumes/{bad}/twice/twice.vmx")
+            two.run(f"vm create twice -d {good} --disk 1M:thin --memory 4")
+            two.run("vm power on twice --secs 0")
+            two.run("vm destroy twice")
+            one.run(f"vmfs rm -r /vmfs/volumes/{bad}/twice")
         site.clean()
-        return "put, cp, get, ls, rm, df"
+        return "put, cp, get, ls, rm, df; an invalid machine does not hide a valid one of its name"
 
     def exported() -> str:
         """QEMU writes and verifies an exported disk while it moves to the other datastore."""

@@ -2,20 +2,28 @@
 
 use crate::failure::Failure;
 use crate::vmfs::{Volumes, failed};
-use virtual_disk::VirtualMachine;
+use virtual_disk::{VirtualDiskError, VirtualMachine};
 
-/// Finds the virtual machine `name` on any datastore.
+/// Finds the virtual machine `name` on any datastore. A command that was killed may have left an
+/// invalid configuration of that name on another datastore.
 pub(super) async fn find(volumes: &mut Volumes, name: &str) -> Result<VirtualMachine, Failure> {
+    let mut invalid = None;
     for datastore in volumes.all().await? {
         match VirtualMachine::open(&datastore, name, volumes.settings(&datastore)).await {
             Ok(machine) => return Ok(machine),
-            Err(virtual_disk::VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => {}
+            Err(VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => {}
+            Err(error @ VirtualDiskError::Vmx(_)) => invalid = Some(error),
             Err(error) => return Err(failed(name)(error)),
         }
     }
-    Err(Failure::usage(
-        format!("virtual machine '{name}' does not exist"),
-        "run `ibid-host vm list` to list all virtual machines",
+    Err(invalid.map_or_else(
+        || {
+            Failure::usage(
+                format!("virtual machine '{name}' does not exist"),
+                "run `ibid-host vm list` to list all virtual machines",
+            )
+        },
+        failed(name),
     ))
 }
 
