@@ -457,7 +457,7 @@ export const text = {
     title: 'Activity',
     sub: 'Changes by administrators; alerts and sessions of hosts since the array started. Latest first.',
     changed: 'Changed',
-    by: (user: string, origin: string) => `${user} from ${origin}`,
+    by: (user: string, address: string) => `${user} from ${address}`,
     kinds: { all: 'All', change: 'Changes', alert: 'Alerts', session: 'Sessions', refused: 'Refused logins' },
     choose: 'Kind of activity',
     empty: 'Nothing has happened since the array started.',

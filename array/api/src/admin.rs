@@ -75,10 +75,12 @@ pub struct Audit {
     pub command: String,
     /// Number.
     pub id: String,
+    /// Address that the call came from; IPv6 addresses as their network of 64 bits.
+    pub location: String,
     /// Number with leading zeros.
     pub name: String,
-    /// Address that the call came from; IPv6 addresses as their network of 64 bits.
-    pub origin: String,
+    /// The array that got the call.
+    pub origin: Reference,
     /// HTTP method.
     pub subcommand: String,
     /// Time in milliseconds since 1970.

@@ -4,6 +4,7 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
 use crate::session::Start;
+use api::Reference;
 use std::sync::Arc;
 
 /// Answers `GET /audits`, oldest entry first.
@@ -14,8 +15,9 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
         arguments: audit.arguments.clone(),
         command: audit.path.clone(),
         id: audit.id.to_string(),
+        location: audit.origin.clone(),
         name: format!("{:08}", audit.id),
-        origin: audit.origin.clone(),
+        origin: Reference::named(&state.array().name),
         subcommand: audit.method.clone(),
         time: audit.at_ms,
         user: audit.admin.clone(),

@@ -168,7 +168,8 @@ export type Audit = {
   id: string;
   time: number;
   user: string;
-  origin: string;
+  /** Address that the call came from. */
+  location: string;
   /** Method and path of the call. */
   subcommand: string;
   command: string;

@@ -19,7 +19,7 @@ it('joins alerts, sessions and refused logins, latest first', () => {
     id: '7',
     time: 350,
     user: 'admin',
-    origin: '192.0.2.1',
+    location: '192.0.2.1',
     subcommand: 'PATCH',
     command: 'volumes',
     arguments: 'names=a',

@@ -75,7 +75,7 @@ function ofRefusal({ initiator, initiator_portal, count, time, reason }: Refused
   };
 }
 
-function ofAudit({ id, time, user, origin, subcommand, command, arguments: details }: Audit): Happening {
+function ofAudit({ id, time, user, location, subcommand, command, arguments: details }: Audit): Happening {
   return {
     key: `change ${id}`,
     time,
@@ -83,7 +83,7 @@ function ofAudit({ id, time, user, origin, subcommand, command, arguments: detai
     tone: '',
     title: text.activity.changed,
     what: `${subcommand} ${command}`,
-    detail: [details, text.activity.by(user, origin)].filter((part) => part !== '').join(' · '),
+    detail: [details, text.activity.by(user, location)].filter((part) => part !== '').join(' · '),
   };
 }
 

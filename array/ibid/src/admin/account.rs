@@ -62,7 +62,7 @@ fn lines(admins: &[api::Admin]) -> String {
 fn trail(audits: &[Audit]) -> String {
     let row = |audit: &Audit| {
         let call = format!("{} {} {}", audit.subcommand, audit.command, audit.arguments);
-        vec![time(audit.time), audit.user.clone(), audit.origin.clone(), call]
+        vec![time(audit.time), audit.user.clone(), audit.location.clone(), call]
     };
     table(&["TIME", "ADMIN", "FROM", "CALL"], &[], audits.iter().map(row).collect())
 }
