@@ -59,8 +59,15 @@ fn segment_byte(segment: usize, sector: usize) -> usize {
 
 /// Location of the only run of the manifest.
 fn manifest(image: &[u8]) -> Range<usize> {
-    let from = segment_byte(u32_at(image, 240), u32_at(image, 244));
-    from..from + u32_at(image, 248)
+    let from = segment_byte(u32_at(image, 240), u32_at(image, 248));
+    from..from + u32_at(image, 252)
+}
+
+/// Offset of the second copy of what the segment of the manifest holds at `at`.
+fn second_copy(image: &[u8], at: usize) -> usize {
+    let [segment, mirror] = [240, 244].map(|field| segment_byte(u32_at(image, field), 0));
+    assert!((segment..segment + GEOMETRY.segment_bytes as usize).contains(&at));
+    mirror + at - segment
 }
 
 fn seal_superblocks(image: &mut [u8]) {
@@ -73,7 +80,7 @@ fn seal_superblocks(image: &mut [u8]) {
 fn seal_manifest(image: &mut [u8]) {
     let of = manifest(image);
     for copy in 0..4 {
-        put_crc(image, copy * 16384 + 252, of.clone());
+        put_crc(image, copy * 16384 + 256, of.clone());
     }
     seal_superblocks(image);
 }
@@ -192,9 +199,38 @@ fn metadata_with_two_damaged_copies_is_refused() {
         let mut image = sound.clone();
         image[at + 9] ^= 1;
         assert!(open(image.clone()));
-        image[at + 9 + GEOMETRY.segment_bytes as usize / 2] ^= 4;
+        image[second_copy(&sound, at + 9)] ^= 4;
         assert!(!open(image));
     }
+}
+
+#[test]
+fn loss_of_a_whole_segment_loses_no_metadata() {
+    let sound = image();
+    let segments = (GEOMETRY.capacity - 65536 - GEOMETRY.log_bytes) / GEOMETRY.segment_bytes;
+    let read = |image: Vec<u8>| {
+        let disk = MemoryDisk::from_image(image);
+        let (mut core, _) = Core::recover(&disk, None).expect("an array");
+        let mut answer = |lba| run(&mut core, &disk, Op::Read { volume: V, range: range(lba, 8) });
+        let answers: Vec<_> = (0..6144).step_by(8).map(&mut answer).collect();
+        core.audit(&disk).unwrap();
+        answers
+    };
+    let expected = read(sound.clone());
+    let (mut metadata, mut data) = (0, 0);
+    for segment in 0..segments as usize {
+        let mut image = sound.clone();
+        let bytes = &mut image[segment_byte(segment, 0)..][..GEOMETRY.segment_bytes as usize];
+        let is_used = bytes.iter().any(|byte| *byte != 0);
+        bytes.fill(0xEE);
+        let answers = read(image);
+        let is_lost = answers != expected;
+        for (answer, expected) in answers.into_iter().zip(&expected) {
+            assert!(answer == *expected || matches!(answer, Err(OpError::MediumError { .. })));
+        }
+        (metadata, data) = (metadata + usize::from(is_used && !is_lost), data + usize::from(is_lost));
+    }
+    assert!(metadata >= 2 && data == 1, "{metadata} segments of metadata, {data} of data");
 }
 
 fn fuzz(seed: u64, of: impl Fn(&[u8]) -> Range<usize>, seal: impl Fn(&mut [u8])) {
@@ -292,7 +328,8 @@ fn unreadable_deleted_pages_wait_for_the_retry_timer() {
         if u32_at(&image, page + slot * 16 + 12) > 0 && [4, 16, 32].contains(&((word >> 38 & 0x3F) + 1)) {
             let at = segment_byte(word as usize & 0x3F_FFFF, (word >> 22) as usize & 0xFFFF);
             image[at] ^= 1;
-            image[at + GEOMETRY.segment_bytes as usize / 2] ^= 1;
+            let second = second_copy(&image, at);
+            image[second] ^= 1;
             damaged += 1;
         }
     }

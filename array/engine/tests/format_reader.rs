@@ -48,6 +48,8 @@ struct Reader {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Kind, live, sectors, summary, usage.
     segments: Vec<(u64, u64, u64, u64, u64)>,
+    /// The segment with the second copy, by the segment with the first.
+    mirrors: BTreeMap<u64, u64>,
     slots: Vec<u8>,
     drops: Vec<u64>,
 }
@@ -62,12 +64,14 @@ impl Reader {
             volumes: BTreeMap::new(),
             values: BTreeMap::new(),
             segments: Vec::new(),
+            mirrors: BTreeMap::new(),
             slots: Vec::new(),
             drops: Vec::new(),
         };
         for run in 0..at(&reader.superblock, 12, 4) as usize {
-            let [segment, sector, bytes, crc] =
-                [0, 4, 8, 12].map(|field| at(&reader.superblock, 240 + run * 16 + field, 4));
+            let [segment, mirror, sector, bytes, crc] =
+                [0, 4, 8, 12, 16].map(|field| at(&reader.superblock, 240 + run * 20 + field, 4));
+            reader.mirrors.insert(segment, mirror);
             let part = reader.stored(segment, sector, bytes, crc);
             reader.manifest.extend(part);
         }
@@ -82,6 +86,11 @@ impl Reader {
         let from = (65536 + log_bytes + segment * segment_bytes + sector * 512) as usize;
         let stored = self.image[from..from + bytes as usize].to_vec();
         assert_eq!(u64::from(crc32c::crc32c(&stored)), crc, "segment {segment} sector {sector}");
+        if let Some(mirror) = self.mirrors.get(&segment) {
+            assert_ne!(*mirror, segment);
+            let from = (65536 + log_bytes + mirror * segment_bytes + sector * 512) as usize;
+            assert!(self.image[from..].starts_with(&stored), "the second copy, in segment {mirror}");
+        }
         stored
     }
 
@@ -96,7 +105,7 @@ impl Reader {
         let manifest = self.manifest.clone();
         let mut input = Input(&manifest);
         assert_eq!(input.bytes(8), b"IBIDMAN\0");
-        assert_eq!(input.number(4), 2);
+        assert_eq!(input.number(4), 3);
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         for _ in 0..input.number(8) {
             let name = input.number(8);
@@ -109,11 +118,19 @@ impl Reader {
             let length = input.number(4) as usize;
             self.values.insert(key, input.bytes(length).to_vec());
         }
-        for _ in 0..input.number(8) {
+        for segment in 0..input.number(8) {
             let kind = input.number(1);
             let mut field = |length| if kind == 0 { 0 } else { input.number(length) };
             self.segments.push((kind, field(4), field(4), field(4), field(8)));
+            if kind == 2 {
+                let mirror = input.number(4);
+                assert!(self.mirrors.insert(segment, mirror).is_none_or(|named| named == mirror));
+            }
         }
+        assert!(
+            self.mirrors.values().all(|mirror| self.segments[*mirror as usize].0 == 0),
+            "mirrors are listed as free"
+        );
         let directory = input.number(8);
         assert_eq!(directory, slot_pages.div_ceil(256));
         let mut left = slot_pages as usize;
@@ -184,7 +201,7 @@ impl Reader {
             assert_eq!(&summary[..8], b"IBIDSEG\0");
             assert_eq!(
                 (at(summary, 8, 2), &summary[16..32], at(summary, 36, 4), at(summary, 40, 8)),
-                (2, &ARRAY[..], segment, usage)
+                (3, &ARRAY[..], segment, usage)
             );
             assert_eq!(u64::from(crc32c::crc32c(&summary[..52])), at(summary, 52, 4));
             let length = at(summary, 12, 4) as usize * 32;
@@ -239,7 +256,7 @@ fn choose(image: &[u8]) -> Vec<u8> {
             && at(&bytes, 4080, 4) == u64::from(crc32c::crc32c(&bytes[..4080]))
             && at(&bytes, 10, 2) == copy as u64;
         if is_sound {
-            assert_eq!(at(&bytes, 8, 2), 2);
+            assert_eq!(at(&bytes, 8, 2), 3);
             // The copy number and the checksum differ between copies.
             bytes[10..12].fill(0);
             bytes[4080..4084].fill(0);
@@ -266,7 +283,7 @@ fn range(start: u64, blocks: u64) -> BlockRange {
 fn golden_bytes_of_a_new_array() {
     let (disk, _) = create(SMALL);
     let reader = Reader::open(disk.image());
-    let mut manifest = b"IBIDMAN\0\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
+    let mut manifest = b"IBIDMAN\0\x03\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
     // No volumes, no values.
     manifest.extend([0; 16]);
     manifest.extend(16u64.to_le_bytes());
@@ -274,13 +291,14 @@ fn golden_bytes_of_a_new_array() {
     // No directory pages, no drops.
     manifest.extend([0; 16]);
     assert_eq!(reader.manifest, manifest);
-    let mut superblock = b"IBIDSUP\0\x02\0\0\0\x01\0\0\0an array's name.".to_vec();
+    let mut superblock = b"IBIDSUP\0\x03\0\0\0\x01\0\0\0an array's name.".to_vec();
     // Sequence; capacity, log, segment; head, sequence, LSN and epoch of the log.
     for number in [1, SMALL.capacity, SMALL.log_bytes, SMALL.segment_bytes, 0, 1, 1, 2u64] {
         superblock.extend(number.to_le_bytes());
     }
     superblock.extend([0; 4 + 140]);
-    for number in [0, 0, manifest.len() as u32, crc32c::crc32c(&manifest)] {
+    let mirror = reader.mirrors[&0] as u32;
+    for number in [0, mirror, 0, manifest.len() as u32, crc32c::crc32c(&manifest)] {
         superblock.extend(number.to_le_bytes());
     }
     superblock.resize(4096, 0);

@@ -225,16 +225,19 @@ fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
         let (segment, sector) = (number(location, 0, 4), number(location, 4, 4));
         (65536 + log_bytes + segment * segment_bytes + sector * 512) as usize
     };
-    let half = (segment_bytes / 2) as usize;
-    // Writes both copies of a metadata item and returns the checksum.
+    // Writes both copies of a metadata item, which are equal, and returns the checksum.
     let store = |image: &mut [u8], at: usize, bytes: &[u8]| {
-        image[at..at + bytes.len()].copy_from_slice(bytes);
-        image[at + half..at + half + bytes.len()].copy_from_slice(bytes);
+        let before = image[at..at + bytes.len()].to_vec();
+        let places = (0..image.len() - bytes.len()).step_by(512);
+        let copies: Vec<usize> = places.filter(|place| image[*place..].starts_with(&before)).collect();
+        assert!(copies.len() == 2 && copies.contains(&at), "{copies:?}");
+        copies.into_iter().for_each(|place| image[place..place + bytes.len()].copy_from_slice(bytes));
         crc32c::crc32c(bytes)
     };
     assert_eq!(superblock(&image, 12, 4), 1, "one run");
-    let run = image[240..256].to_vec();
-    let (run_at, run_bytes) = (place(&run), number(&run, 8, 4) as usize);
+    let run = image[240..260].to_vec();
+    // A location with the sector of the run.
+    let (run_at, run_bytes) = (place(&[&run[..4], &run[8..12]].concat()), number(&run, 12, 4) as usize);
     let mut manifest = image[run_at..run_at + run_bytes].to_vec();
     // The location of the only directory page precedes the drops.
     let drops = (0..).find(|drops| number(&manifest, run_bytes - 8 * (drops + 1), 8) == *drops as u64)?;
@@ -252,7 +255,7 @@ fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
     let crc = store(&mut image, run_at, &manifest);
     for copy in 0..4 {
         let at = copy * 16384;
-        image[at + 252..at + 256].copy_from_slice(&crc.to_le_bytes());
+        image[at + 256..at + 260].copy_from_slice(&crc.to_le_bytes());
         let crc = crc32c::crc32c(&image[at..at + 4080]);
         image[at + 4080..at + 4084].copy_from_slice(&crc.to_le_bytes());
     }

@@ -3,10 +3,11 @@
 
 use crate::drive::{Drive, Location};
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
-use crate::manifest::{self, LOCATIONS, Manifest, PAGE_BYTES, SegmentKind, decode_location};
+use crate::manifest::{self, LOCATIONS, Manifest, PAGE_BYTES, Segment, SegmentKind, decode_location};
 use blockmap::{SLOTS_PER_PAGE, Slot, SlotBytes};
 use ondisk::{ManifestRun, SECTOR_BYTES, Superblock};
 use platform::Disk;
+use std::collections::BTreeMap;
 use thiserror::Error;
 use zerocopy::FromBytes;
 
@@ -36,7 +37,7 @@ pub(crate) fn run_location(run: &ManifestRun) -> Location {
 impl<'d> Checkpoint<'d> {
     /// Reads the checkpoint that a superblock names, from the first good copy of each structure.
     pub fn open(disk: &'d dyn Disk, superblock: Superblock, findings: &FsckFindings) -> Result<Self, CheckpointError> {
-        let drive = Drive { disk, geometry: superblock.geometry };
+        let mut drive = Drive::new(disk, &superblock);
         if disk.size() < superblock.geometry.capacity {
             let (needed, found) = (superblock.geometry.capacity, disk.size());
             return Err(CheckpointError(format!("the array needs {needed} bytes, but the drive has {found}")));
@@ -53,10 +54,12 @@ impl<'d> Checkpoint<'d> {
             let sectors = u64::from(run.bytes()).div_ceil(SECTOR_BYTES) as u32;
             if segment.kind == SegmentKind::Free {
                 (segment.kind, segment.usage) = (SegmentKind::Metadata, manifest.next_usage);
+                segment.mirror = Some(run.mirror());
             }
             segment.live = segment.live.saturating_add(sectors);
             segment.sectors = segment.sectors.max(run.sector() + sectors);
         }
+        drive.mirrors = mark_mirrors(&mut manifest.segments)?;
         let mut checkpoint = Self { drive, superblock, manifest, slot_pages: Vec::new() };
         checkpoint.read_directory(findings);
         Ok(checkpoint)
@@ -74,7 +77,7 @@ impl<'d> Checkpoint<'d> {
                         "The locations of {LOCATIONS} slot table pages are lost, and with them the data of those slots."
                     ))
                     .advice("The array cannot start. Restore it from a backup.");
-                findings.add(match at.filter(|at| self.drive.holds(at, true)) {
+                findings.add(match at.filter(|at| self.drive.holds(at)) {
                     Some(at) => finding.at(self.drive.offset(&at), u64::from(at.bytes)),
                     None => finding,
                 });
@@ -141,6 +144,23 @@ impl<'d> Checkpoint<'d> {
     pub fn sequence(&self) -> u64 {
         self.superblock.sequence
     }
+}
+
+/// Marks the mirrors of metadata segments, and returns them by their originals.
+fn mark_mirrors(segments: &mut [Segment]) -> Result<BTreeMap<u32, u32>, CheckpointError> {
+    let named = segments.iter().zip(0..).filter_map(|(segment, number)| Some((number, segment.mirror?)));
+    let mirrors: BTreeMap<u32, u32> = named.collect();
+    for (original, mirror) in &mirrors {
+        match segments.get_mut(*mirror as usize) {
+            Some(segment) if segment.kind == SegmentKind::Free => segment.kind = SegmentKind::Mirror,
+            _ => {
+                return Err(CheckpointError(format!(
+                    "segment {mirror}, which the manifest names as the mirror of segment {original}, has another use"
+                )));
+            }
+        }
+    }
+    Ok(mirrors)
 }
 
 const _: () = assert!(SLOTS_PER_PAGE * size_of::<SlotBytes>() == PAGE_BYTES as usize);

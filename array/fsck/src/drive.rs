@@ -1,7 +1,8 @@
 //! Reads from the drive, including the mirror copies of metadata.
 
-use ondisk::{ArrayGeometry, SECTOR_BYTES};
+use ondisk::{ArrayGeometry, SECTOR_BYTES, Superblock};
 use platform::Disk;
+use std::collections::BTreeMap;
 
 /// Most bytes of one read of several items.
 const MAX_READ_BYTES: u64 = 1 << 20;
@@ -9,10 +10,12 @@ const MAX_READ_BYTES: u64 = 1 << 20;
 const MAX_GAP_BYTES: u64 = 128 << 10;
 
 /// The drive of an array with a known geometry.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Drive<'d> {
     pub(crate) disk: &'d dyn Disk,
     pub(crate) geometry: ArrayGeometry,
+    /// The segments with second copies of metadata, by the segments with the first.
+    pub(crate) mirrors: BTreeMap<u32, u32>,
 }
 
 /// Location of a stored item: segment, sector and length in bytes.
@@ -26,18 +29,29 @@ pub(crate) struct Location {
 }
 
 impl<'d> Drive<'d> {
+    /// The drive of an array with this superblock. Of the mirrors, it knows only those of the
+    /// manifest.
+    pub(crate) fn new(disk: &'d dyn Disk, superblock: &Superblock) -> Self {
+        let mirrors = superblock.manifest.iter().map(|run| (run.segment(), run.mirror())).collect();
+        Self { disk, geometry: superblock.geometry, mirrors }
+    }
+
+    /// Returns the byte offset of the second copy of metadata at `offset` of a segment.
+    pub(crate) fn mirror_offset(&self, segment: u32, offset: u64) -> Option<u64> {
+        let mirror = self.mirrors.get(&segment).filter(|mirror| **mirror < self.geometry.segments())?;
+        Some(self.geometry.mirror_offset(offset, *mirror))
+    }
+
     /// Reads bytes from the drive, or returns the error text of the system.
     pub(crate) fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
         let mut buffer = vec![0; bytes];
         self.disk.read_at(offset, &mut buffer).map(|()| buffer).map_err(|error| error.to_string())
     }
 
-    /// Returns true if the location is within one segment of the drive. Metadata must be in its
-    /// lower half.
-    pub(crate) fn holds(&self, at: &Location, is_metadata: bool) -> bool {
-        let sectors = if is_metadata { self.geometry.metadata_sectors() } else { self.geometry.segment_sectors() };
+    /// Returns true if the location is within one segment of the drive.
+    pub(crate) fn holds(&self, at: &Location) -> bool {
         let end = u64::from(at.sector) + u64::from(at.bytes).div_ceil(SECTOR_BYTES);
-        at.segment < self.geometry.segments() && at.bytes > 0 && end <= u64::from(sectors)
+        at.segment < self.geometry.segments() && at.bytes > 0 && end <= u64::from(self.geometry.segment_sectors())
     }
 
     /// Returns the byte offset of a location for which [`Drive::holds`] is true.
@@ -53,7 +67,7 @@ impl<'d> Drive<'d> {
             let start = self.offset(&locations[index]);
             (start, start + u64::from(locations[index].bytes))
         };
-        let mut order: Vec<usize> = (0..locations.len()).filter(|index| self.holds(&locations[*index], true)).collect();
+        let mut order: Vec<usize> = (0..locations.len()).filter(|index| self.holds(&locations[*index])).collect();
         order.sort_unstable_by_key(|index| span(*index).0);
         let mut rest = order.as_slice();
         while let Some(first) = rest.first() {
@@ -81,12 +95,12 @@ impl<'d> Drive<'d> {
 
     /// Reads metadata from the first good one of its two copies.
     pub(crate) fn read_metadata(&self, at: &Location) -> Option<Vec<u8>> {
-        if !self.holds(at, true) {
+        if !self.holds(at) {
             return None;
         }
         let first = self.offset(at);
-        [first, self.geometry.mirror_offset(first)]
-            .into_iter()
+        std::iter::once(first)
+            .chain(self.mirror_offset(at.segment, first))
             .filter_map(|offset| self.read(offset, at.bytes as usize).ok())
             .find(|bytes| crc32c::crc32c(bytes) == at.crc)
     }

@@ -2,7 +2,6 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::finding::{FsckFindings, Span, Structure};
-use crate::manifest::SegmentKind;
 use crate::{log, stored, summaries, superblocks};
 use ondisk::{OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset};
 use platform::Disk;
@@ -38,11 +37,11 @@ pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
         name: format!("log group at {}", span.offset),
         span,
     }));
-    // The upper half of a metadata segment mirrors the lower half.
+    // A metadata segment has a mirror.
     let mut add = |segment: u32, structure, name: String, offset, bytes| {
         regions.push(region(structure, name.clone(), offset, bytes));
-        if checkpoint.is_metadata(segment) {
-            regions.push(region(structure, name, geometry.mirror_offset(offset), bytes));
+        if let Some(second) = checkpoint.drive.mirror_offset(segment, offset) {
+            regions.push(region(structure, name, second, bytes));
         }
     };
     for item in stored::items(&checkpoint, &findings) {
@@ -50,7 +49,7 @@ pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
         add(item.location.segment, item.structure(), item.name(), offset, u64::from(item.location.bytes));
     }
     for (number, segment) in checkpoint.manifest.segments.iter().enumerate() {
-        if segment.kind == SegmentKind::Free || segment.live == 0 {
+        if segment.live == 0 {
             continue;
         }
         for (sector, bytes) in summaries::places(&checkpoint, number as u32, segment) {

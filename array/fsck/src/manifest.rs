@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use types::VolumeId;
 
 const MAGIC: &[u8] = b"IBIDMAN\0";
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const NO_SUMMARY: u64 = 0xFFFF_FFFF;
 const PAGE_SECTORS: u64 = 8;
 /// Size in bytes of a page of the slot table or of its directory.
@@ -29,6 +29,8 @@ pub(crate) enum SegmentKind {
     Free,
     Data,
     Metadata,
+    /// The second copy of a metadata segment.
+    Mirror,
 }
 
 /// Account of a segment.
@@ -39,6 +41,8 @@ pub(crate) struct Segment {
     pub(crate) sectors: u32,
     pub(crate) summary: Option<u32>,
     pub(crate) usage: u64,
+    /// The segment with the second copy, for one of metadata.
+    pub(crate) mirror: Option<u32>,
 }
 
 /// Content of a checkpoint apart from pages and data.
@@ -126,11 +130,13 @@ fn decode_segments(input: &mut Input<'_>) -> Option<Vec<Segment>> {
             _ => return None,
         };
         segments.push(if kind == SegmentKind::Free {
-            Segment { kind, live: 0, sectors: 0, summary: None, usage: 0 }
+            Segment { kind, live: 0, sectors: 0, summary: None, usage: 0, mirror: None }
         } else {
             let (live, sectors, summary) = (input.number(4)? as u32, input.number(4)? as u32, input.number(4)?);
             let summary = (summary != NO_SUMMARY).then_some(summary as u32);
-            Segment { kind, live, sectors, summary, usage: input.number(8)? }
+            let usage = input.number(8)?;
+            let mirror = if kind == SegmentKind::Metadata { Some(input.number(4)? as u32) } else { None };
+            Segment { kind, live, sectors, summary, usage, mirror }
         });
     }
     Some(segments)

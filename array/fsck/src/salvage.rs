@@ -105,7 +105,7 @@ pub fn salvage(disk: &dyn Disk, progress: &dyn Fn(&str)) -> Result<SalvageReport
 pub fn catalog_values(disk: &dyn Disk) -> BTreeMap<Bytes, Bytes> {
     let read = || {
         let (superblock, _) = read_superblock(disk).ok()?;
-        let drive = Drive { disk, geometry: superblock.geometry };
+        let drive = Drive::new(disk, &superblock);
         Manifest::decode(manifest_bytes(&drive, &superblock).ok()?.into())
     };
     read().map(|manifest| manifest.values).unwrap_or_default()

@@ -50,7 +50,10 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, options: FsckOptions, findings:
 /// Estimates the number of items in a segment. Segments of highly compressed blocks may hold up to
 /// eight times as many.
 fn max_items(segment: &Segment) -> u64 {
-    if segment.kind == SegmentKind::Free { 0 } else { u64::from(segment.live) + 64 }
+    match segment.kind {
+        SegmentKind::Free | SegmentKind::Mirror => 0,
+        SegmentKind::Data | SegmentKind::Metadata => u64::from(segment.live) + 64,
+    }
 }
 
 /// Returns all items in segments, except summaries and unreferenced data.
@@ -109,7 +112,7 @@ impl Pass<'_, '_> {
                 let bytes = u32::from(place.sectors) * SECTOR_BYTES as u32;
                 let at = Location { segment: place.segment, sector: u32::from(place.sector), bytes, crc: slot.crc };
                 let is_page = checkpoint.is_metadata(place.segment);
-                if place.segment >= total || !checkpoint.drive.holds(&at, is_page) {
+                if place.segment >= total || !checkpoint.drive.holds(&at) {
                     if segments.start == 0 {
                         self.report_misplaced(number, place);
                     }
@@ -149,7 +152,7 @@ impl Pass<'_, '_> {
         let is_readable = at.is_some_and(|at| self.checkpoint.drive.read_metadata(&at).is_some());
         // If both copies are bad and the page has a valid location, the check of its segment
         // reports it.
-        let is_reported_elsewhere = at.is_some_and(|at| self.checkpoint.drive.holds(&at, true)) && !is_readable;
+        let is_reported_elsewhere = at.is_some_and(|at| self.checkpoint.drive.holds(&at)) && !is_readable;
         if is_new && !is_reported_elsewhere {
             let finding = Finding::new(Severity::Damage, Structure::SlotTable, format!("slot table page {page}"))
                 .what(if is_readable {
@@ -167,16 +170,17 @@ impl Pass<'_, '_> {
         let segment = self.checkpoint.manifest.segments[number as usize];
         self.check_account(number, &segment, items);
         let is_skipped = segment.kind == SegmentKind::Data && !self.options.check_data;
-        if is_skipped || segment.kind == SegmentKind::Free || (items.is_empty() && segment.live == 0) {
+        let is_unused = matches!(segment.kind, SegmentKind::Free | SegmentKind::Mirror);
+        if is_skipped || is_unused || (items.is_empty() && segment.live == 0) {
             return;
         }
         let geometry = &self.checkpoint.drive.geometry;
         let is_metadata = segment.kind == SegmentKind::Metadata;
-        let most = if is_metadata { geometry.metadata_sectors() } else { geometry.segment_sectors() };
-        let filled = items.iter().map(StoredItem::end).chain([segment.sectors]).max().unwrap_or(0).min(most);
+        let filled = items.iter().map(StoredItem::end).chain([segment.sectors]).max().unwrap_or(0);
+        let filled = filled.min(geometry.segment_sectors());
         let start = geometry.segment_start(number);
         let first = self.read(start, filled);
-        let mirror = is_metadata.then(|| self.read(geometry.mirror_offset(start), filled));
+        let mirror = self.checkpoint.drive.mirror_offset(number, start).map(|second| self.read(second, filled));
         let copies = [Some(&first), mirror.as_ref()];
         let listed = summaries::read(self.checkpoint, number, &segment, copies, self.options.repair, self.findings);
         let (mut checked, mut before) = (ReadTotals::default(), None::<&StoredItem>);
@@ -270,8 +274,8 @@ impl Pass<'_, '_> {
                     Some(Some(what)) => (0, what),
                     _ => (1, second.unwrap_or("it is damaged")),
                 };
-                let mirror = self.checkpoint.drive.geometry.mirror_offset(start);
-                let place = if copy == 0 { start } else { mirror };
+                let mirror = self.checkpoint.drive.mirror_offset(item.location.segment, start);
+                let place = mirror.filter(|_| copy == 1).unwrap_or(start);
                 let mut finding = base(Severity::Redundancy).at(place, bytes).what(format!("copy {copy}: {what}"));
                 finding.name = format!("{}, copy {copy}", finding.name);
                 finding = finding
@@ -345,12 +349,15 @@ impl Pass<'_, '_> {
             let what = format!("{} live sectors are recorded, but {found} were found", segment.live);
             add(what, "The array cannot start with a wrong account.");
         }
-        if segment.kind != SegmentKind::Free && end > segment.sectors {
+        let is_unused = matches!(segment.kind, SegmentKind::Free | SegmentKind::Mirror);
+        if !is_unused && end > segment.sectors {
             let what = format!("{} sectors are recorded as filled, but items extend to sector {end}", segment.sectors);
             add(what, "The items beyond could be overwritten.");
         }
-        if segment.kind == SegmentKind::Free && !items.is_empty() {
-            add(format!("it is recorded as free, but holds {} items", items.len()), "They could be overwritten.");
+        if is_unused && !items.is_empty() {
+            let recorded = if segment.kind == SegmentKind::Free { "free" } else { "a mirror" };
+            let what = format!("it is recorded as {recorded}, but holds {} items", items.len());
+            add(what, "They could be overwritten.");
         }
     }
 }

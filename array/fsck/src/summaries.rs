@@ -55,7 +55,8 @@ pub(crate) fn read(
         let name = format!("summary at sector {sector} of segment {number}");
         let good = found.iter().flatten().flatten().next().cloned();
         for (copy, found) in found.iter().enumerate().filter(|(_, found)| **found == Some(None)) {
-            let place = if copy == 0 { start } else { geometry.mirror_offset(start) };
+            let second = checkpoint.drive.mirror_offset(number, start);
+            let place = second.filter(|_| copy == 1).unwrap_or(start);
             findings.add(bad_summary(checkpoint, copy, &name, place, (id, good.as_ref()), repair && found.is_some()));
         }
         let Some((entries, previous)) = good else {
@@ -67,7 +68,7 @@ pub(crate) fn read(
         next = previous.filter(|previous| *previous < sector);
     }
     // A segment that holds only manifest runs has no summaries.
-    listed.is_complete &= segment.kind != SegmentKind::Free;
+    listed.is_complete &= !matches!(segment.kind, SegmentKind::Free | SegmentKind::Mirror);
     listed
 }
 

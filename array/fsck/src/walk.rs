@@ -279,7 +279,7 @@ impl Walk<'_, '_> {
             ))
             .advice("Restore the affected volumes, or rewrite the whole range.");
         let slot = self.pages.get(&id.slot);
-        let place = slot.map(pages::location).filter(|at| self.checkpoint.drive.holds(at, true));
+        let place = slot.map(pages::location).filter(|at| self.checkpoint.drive.holds(at));
         self.findings.add(match place {
             Some(at) => finding.at(self.checkpoint.drive.offset(&at), u64::from(at.bytes)),
             None => finding,

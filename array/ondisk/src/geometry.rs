@@ -98,15 +98,10 @@ impl ArrayGeometry {
         self.segments_start() + u64::from(segment) * self.segment_bytes
     }
 
-    /// Returns the sectors of a metadata segment that are filled. The upper half mirrors the lower
-    /// half.
-    pub fn metadata_sectors(&self) -> u32 {
-        self.segment_sectors() / 2
-    }
-
-    /// Returns the byte offset of the mirror copy of metadata stored at `offset`.
-    pub fn mirror_offset(&self, offset: u64) -> u64 {
-        offset + self.segment_bytes / 2
+    /// Returns the byte offset, in segment `mirror`, of the second copy of metadata stored at
+    /// `offset` of another segment.
+    pub fn mirror_offset(&self, offset: u64, mirror: u32) -> u64 {
+        self.segment_start(mirror) + (offset - self.segments_start()) % self.segment_bytes
     }
 
     /// Returns the byte offset of a sector of a segment.
@@ -128,6 +123,8 @@ mod tests {
             assert!(geometry.segment_start(0) == geometry.log_start() + geometry.log_bytes);
             assert!(geometry.segment_start(last) + geometry.segment_bytes <= geometry.capacity);
             assert!(geometry.segment_sectors() <= 1 << 16, "a sector number has 16 bits");
+            let sector = geometry.sector_start(2, 9);
+            assert_eq!(geometry.mirror_offset(sector, last), geometry.sector_start(last, 9));
         }
     }
 

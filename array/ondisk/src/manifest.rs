@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use types::VolumeId;
 
 const MAGIC: [u8; 8] = *b"IBIDMAN\0";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const SEGMENT_FREE: u8 = 0;
 const SEGMENT_DATA: u8 = 1;
 const SEGMENT_METADATA: u8 = 2;
@@ -31,8 +31,9 @@ pub struct ManifestVolume {
 /// A segment in use as the manifest lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManifestSegment {
-    /// True if it holds metadata, false if it holds blocks of volumes.
-    pub is_metadata: bool,
+    /// The segment that holds the same bytes, for a segment of metadata. It is listed as free.
+    /// `None` for a segment with blocks of volumes.
+    pub mirror: Option<u32>,
     /// Sectors that are referenced.
     pub live: u32,
     /// Sectors that are filled.
@@ -54,7 +55,7 @@ pub struct Manifest {
     pub volumes: Vec<ManifestVolume>,
     /// Keys and values of the catalog.
     pub values: BTreeMap<Bytes, Bytes>,
-    /// All segments; `None` for a free one.
+    /// All segments; `None` for a free one, and for the mirror of a segment of metadata.
     pub segments: Vec<Option<ManifestSegment>>,
     /// Pages of the slot directory.
     pub directory: Vec<PageLocation>,
@@ -101,11 +102,12 @@ pub fn encode_manifest(
 
 fn encode_segment(segment: Option<ManifestSegment>, out: &mut Vec<u8>) {
     let Some(segment) = segment else { return out.put_u8(SEGMENT_FREE) };
-    out.put_u8(if segment.is_metadata { SEGMENT_METADATA } else { SEGMENT_DATA });
+    out.put_u8(if segment.mirror.is_some() { SEGMENT_METADATA } else { SEGMENT_DATA });
     out.put_u32_le(segment.live);
     out.put_u32_le(segment.sectors);
     out.put_u32_le(segment.summary.unwrap_or(NO_SUMMARY));
     out.put_u64_le(segment.usage);
+    segment.mirror.into_iter().for_each(|mirror| out.put_u32_le(mirror));
 }
 
 /// Returns the bytes that a value of the catalog takes in the manifest.
@@ -154,7 +156,9 @@ fn decode_segment(input: &mut Bytes) -> Option<Option<ManifestSegment>> {
     };
     let (live, sectors, summary) = (get_u32(input)?, get_u32(input)?, get_u32(input)?);
     let summary = (summary != NO_SUMMARY).then_some(summary);
-    Some(Some(ManifestSegment { is_metadata, live, sectors, summary, usage: get_u64(input)? }))
+    let usage = get_u64(input)?;
+    let mirror = if is_metadata { Some(get_u32(input)?) } else { None };
+    Some(Some(ManifestSegment { mirror, live, sectors, summary, usage }))
 }
 
 #[cfg(test)]
@@ -162,13 +166,13 @@ mod tests {
     use super::*;
 
     fn example() -> Manifest {
-        let segment = ManifestSegment { is_metadata: true, live: 5, sectors: 9, summary: Some(8), usage: 77 };
+        let segment = ManifestSegment { mirror: Some(3), live: 5, sectors: 9, summary: Some(8), usage: 77 };
         Manifest {
             slot_pages: 3,
             next_usage: 78,
             volumes: vec![ManifestVolume { id: VolumeId(4), blocks: 80, root: 1 << 60, height: 2, mapped: 6 }],
             values: [(Bytes::from_static(b"key"), Bytes::from_static(b"value"))].into(),
-            segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, ..segment })],
+            segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, mirror: None, ..segment }), None],
             directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, crc: 4 }],
             drops: vec![9, 10],
         }

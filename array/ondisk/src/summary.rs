@@ -6,7 +6,7 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDSEG\0";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Subject of a summary entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,10 @@ pub struct SummaryId {
     pub usage: u64,
 }
 
-/// Returns the size in bytes of a summary with `entries` entries, a whole number of sectors.
+/// Returns the size in bytes of a summary with `entries` entries, a multiple of 4096: the next
+/// chunk begins in a block of the drive of its own.
 pub fn summary_bytes(entries: usize) -> usize {
-    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(types::to_usize(types::SECTOR_BYTES))
+    (HEADER_BYTES + entries * ENTRY_BYTES).next_multiple_of(types::to_usize(types::BLOCK_BYTES))
 }
 
 /// Encodes a summary.
@@ -197,9 +198,9 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let bytes = encode_summary(ID, None, &entries());
-        assert_eq!(bytes.len(), 512);
+        assert_eq!(bytes.len(), 4096);
         assert_eq!(&bytes[..8], b"IBIDSEG\0");
-        assert_eq!(bytes[8..16], [2, 0, 0, 0, 3, 0, 0, 0]);
+        assert_eq!(bytes[8..16], [3, 0, 0, 0, 3, 0, 0, 0]);
         assert_eq!(bytes[32..48], [0xFF, 0xFF, 0xFF, 0xFF, 3, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[64..80], [5, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 8, 0x68, 1, 0, 0, 0]);
         assert_eq!(bytes[80..84], [2, 1, 0, 0]);

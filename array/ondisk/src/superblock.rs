@@ -14,33 +14,41 @@ pub const SUPERBLOCK_COPIES: usize = 4;
 /// Number of copies that must agree.
 pub const SUPERBLOCK_QUORUM: usize = 2;
 /// Maximum number of runs that a manifest may occupy.
-pub const MAX_MANIFEST_RUNS: usize = 240;
+pub const MAX_MANIFEST_RUNS: usize = 192;
 
 const MAGIC: [u8; 8] = *b"IBIDSUP\0";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 const COPY_STRIDE: u64 = 16384;
 const SECTOR: usize = 512;
 
-/// A run of bytes within one segment that holds a part of the manifest.
+/// A run of bytes within one segment that holds a part of the manifest. Another segment holds a
+/// second copy at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ManifestRun {
     segment: U32,
+    mirror: U32,
     sector: U32,
     bytes: U32,
     crc: U32,
 }
 
 impl ManifestRun {
-    /// Creates a run of `bytes` bytes that starts at `sector` of `segment`. `crc` is the CRC32C of
-    /// those bytes.
-    pub fn new(segment: u32, sector: u32, bytes: u32, crc: u32) -> Self {
-        Self { segment: segment.into(), sector: sector.into(), bytes: bytes.into(), crc: crc.into() }
+    /// Creates a run of `bytes` bytes that starts at `sector` of `segment` and of `mirror`. `crc`
+    /// is the CRC32C of those bytes.
+    pub fn new(segment: u32, mirror: u32, sector: u32, bytes: u32, crc: u32) -> Self {
+        let (segment, mirror, sector) = (segment.into(), mirror.into(), sector.into());
+        Self { segment, mirror, sector, bytes: bytes.into(), crc: crc.into() }
     }
 
     /// Returns the segment number.
     pub fn segment(&self) -> u32 {
         self.segment.get()
+    }
+
+    /// Returns the number of the segment with the second copy.
+    pub fn mirror(&self) -> u32 {
+        self.mirror.get()
     }
 
     /// Returns the first sector.
@@ -139,7 +147,7 @@ impl Superblock {
     /// Encodes one copy.
     pub fn encode(&self, copy: usize) -> Vec<u8> {
         assert!(self.manifest.len() <= MAX_MANIFEST_RUNS);
-        let mut manifest = [ManifestRun::new(0, 0, 0, 0); MAX_MANIFEST_RUNS];
+        let mut manifest = [ManifestRun::new(0, 0, 0, 0, 0); MAX_MANIFEST_RUNS];
         manifest[..self.manifest.len()].copy_from_slice(&self.manifest);
         let mut bytes = SuperblockBytes {
             magic: MAGIC,
@@ -261,7 +269,7 @@ mod tests {
             sequence,
             geometry: ArrayGeometry::for_capacity(1 << 30).unwrap(),
             log: LogPosition { head: 4096, sequence: 5, lsn: 6, epoch: 8, previous: 9 },
-            manifest: vec![ManifestRun::new(1, 2, 3, 4), ManifestRun::new(5, 6, 7, 8)],
+            manifest: vec![ManifestRun::new(1, 9, 2, 3, 4), ManifestRun::new(5, 10, 6, 7, 8)],
         }
     }
 
@@ -273,11 +281,11 @@ mod tests {
     fn golden_bytes() {
         let bytes = superblock(0x0A).encode(2);
         assert_eq!(&bytes[..8], b"IBIDSUP\0");
-        assert_eq!(bytes[8..16], [2, 0, 2, 0, 2, 0, 0, 0]);
+        assert_eq!(bytes[8..16], [3, 0, 2, 0, 2, 0, 0, 0]);
         assert_eq!(&bytes[16..32], b"sixteen bytes id");
         assert_eq!(bytes[32..48], [10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0]);
         assert_eq!(bytes[96..100], [9, 0, 0, 0]);
-        assert_eq!(bytes[240..248], [1, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(bytes[240..252], [1, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(CRC_AT, 4080);
     }
 

@@ -4,12 +4,15 @@
 use crate::geometry::ArrayGeometry;
 use crate::summary::{SummaryEntry, SummaryId, SummaryItem, encode_summary, summary_bytes};
 use bytes::Bytes;
-use types::{SECTOR_BYTES, to_usize};
+use types::{BLOCK_BYTES, SECTOR_BYTES, to_usize};
 
 /// Size in bytes at which a chunk is cut.
 pub const CHUNK_BYTES: usize = 1 << 20;
 const SECTOR: usize = to_usize(SECTOR_BYTES);
-static ZEROS: [u8; SECTOR] = [0; SECTOR];
+/// Sectors to which the parts of a chunk are aligned. A drive with blocks of 4 KiB never writes a
+/// block again that holds a part of an older chunk.
+const ALIGNMENT: u32 = (BLOCK_BYTES / SECTOR_BYTES) as u32;
+static ZEROS: [u8; to_usize(BLOCK_BYTES)] = [0; to_usize(BLOCK_BYTES)];
 
 /// A chunk that is ready to be written.
 #[derive(Clone, Debug)]
@@ -18,6 +21,8 @@ pub struct Chunk {
     pub offset: u64,
     /// Contents, in order.
     pub data: Vec<Bytes>,
+    /// Bytes of the summary and of the padding before it.
+    pub overhead: u64,
     /// Summary entries of the contents.
     pub entries: Vec<SummaryEntry>,
 }
@@ -40,8 +45,6 @@ pub struct SegmentWriter {
     fill: SegmentFill,
     array: [u8; 16],
     geometry: ArrayGeometry,
-    /// Number of sectors that may be filled.
-    limit: u32,
     /// Contents of the open chunk. They are shared, not copied.
     chunk: Vec<Bytes>,
     chunk_bytes: usize,
@@ -49,10 +52,10 @@ pub struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Opens a segment at `fill` and fills it up to `limit` sectors.
-    pub fn new(array: [u8; 16], geometry: ArrayGeometry, fill: SegmentFill, limit: u32) -> Self {
-        assert!(limit <= geometry.segment_sectors());
-        Self { fill, array, geometry, limit, chunk: Vec::new(), chunk_bytes: 0, entries: Vec::new() }
+    /// Opens a segment at `fill`.
+    pub fn new(array: [u8; 16], geometry: ArrayGeometry, fill: SegmentFill) -> Self {
+        assert!(fill.sectors.is_multiple_of(ALIGNMENT));
+        Self { fill, array, geometry, chunk: Vec::new(), chunk_bytes: 0, entries: Vec::new() }
     }
 
     /// Returns the fill state. Panics if a chunk is open.
@@ -74,7 +77,7 @@ impl SegmentWriter {
     fn free_sectors_with(&self, entries: usize) -> u32 {
         let summary = sectors_of(summary_bytes(self.entries.len() + entries));
         let open = sectors_of(self.chunk_bytes);
-        (self.limit - self.fill.sectors).saturating_sub(open + summary)
+        (self.geometry.segment_sectors() - self.fill.sectors).saturating_sub(open + summary)
     }
 
     /// Appends a page, padded to whole sectors. Returns its first sector and its length in sectors,
@@ -136,18 +139,21 @@ impl SegmentWriter {
         let entries = std::mem::take(&mut self.entries);
         let id = SummaryId { array: self.array, segment: self.fill.segment, usage: self.fill.usage };
         let offset = self.geometry.sector_start(self.fill.segment, self.fill.sectors);
-        let summary = self.fill.sectors + sectors_of(self.chunk_bytes);
+        let items = self.chunk_bytes;
+        let contents = sectors_of(items).next_multiple_of(ALIGNMENT);
+        self.push(Bytes::from_static(&ZEROS[..contents as usize * SECTOR - self.chunk_bytes]));
+        let summary = self.fill.sectors + contents;
         self.push(encode_summary(id, self.fill.summary, &entries).into());
         let data = std::mem::take(&mut self.chunk);
         let bytes = std::mem::take(&mut self.chunk_bytes);
         self.fill.sectors += sectors_of(bytes);
         self.fill.summary = Some(summary);
-        assert!(self.fill.sectors <= self.limit);
-        Some(Chunk { offset, data, entries })
+        assert!(self.fill.sectors <= self.geometry.segment_sectors());
+        Some(Chunk { offset, data, overhead: (bytes - items) as u64, entries })
     }
 
-    /// Reserves `bytes` bytes that no summary lists, for a part of the manifest, and returns the
-    /// first sector. Panics if a chunk is open.
+    /// Reserves `bytes` bytes that no summary lists, for a part of the manifest, up to the next
+    /// multiple of 4096. Returns the first sector. Panics if a chunk is open.
     pub fn append_unlisted(&mut self, bytes: usize) -> Option<u32> {
         assert!(self.chunk.is_empty());
         let sectors = sectors_of(bytes);
@@ -155,7 +161,7 @@ impl SegmentWriter {
             return None;
         }
         let sector = self.fill.sectors;
-        self.fill.sectors += sectors;
+        self.fill.sectors += sectors.next_multiple_of(ALIGNMENT);
         Some(sector)
     }
 }
@@ -175,23 +181,23 @@ mod tests {
         let geometry =
             ArrayGeometry { capacity: 8 << 20, log_bytes: 64 << 10, segment_bytes: 64 << 10 }.check().unwrap();
         let fill = SegmentFill { segment: 2, usage: 5, sectors: 0, summary: None };
-        let mut writer = SegmentWriter::new([1; 16], geometry, fill, 128);
+        let mut writer = SegmentWriter::new([1; 16], geometry, fill);
         let id = SummaryId { array: [1; 16], segment: 2, usage: 5 };
         let block = Bytes::from_static(&[7; 4096]);
         assert_eq!(writer.append(SummaryItem::Slot(1), &block, 11), Some((0, 8)));
         assert_eq!(writer.append(SummaryItem::Slot(2), &block.slice(..600), 12), Some((8, 2)));
         let first = writer.cut().unwrap();
-        assert_eq!((first.offset, first.data.concat().len()), (geometry.segment_start(2), 4096 + 1024 + 512));
-        assert_eq!(decode_summary(id, &first.data.concat()[5120..]), Some((first.entries, None)));
-        assert_eq!(writer.append_unlisted(700), Some(11));
-        assert_eq!(writer.append(SummaryItem::Slot(3), &block.slice(..512), 13), Some((13, 1)));
+        assert_eq!((first.offset, first.data.concat().len()), (geometry.segment_start(2), 3 * 4096));
+        assert_eq!(decode_summary(id, &first.data.concat()[8192..]), Some((first.entries, None)));
+        assert_eq!(writer.append_unlisted(700), Some(24));
+        assert_eq!(writer.append(SummaryItem::Slot(3), &block.slice(..512), 13), Some((32, 1)));
         let second = writer.cut().unwrap();
-        assert_eq!(decode_summary(id, &second.data.concat()[512..]), Some((second.entries, Some(10))));
+        assert_eq!(decode_summary(id, &second.data.concat()[4096..]), Some((second.entries, Some(16))));
         let mut count = 0;
         while writer.append(SummaryItem::Slot(4), &block, 0).is_some() {
             count += 1;
         }
-        assert_eq!(count, 14, "the rest of the segment, less one summary");
+        assert_eq!(count, 9, "the rest of the segment, less one summary");
         writer.cut().unwrap();
         assert!(writer.fill().sectors <= 128);
     }

@@ -42,11 +42,11 @@ pub enum DriveBug {
     NothingDurable,
     /// A short write reports success.
     ShortWrites,
-    /// Damage also hits the bytes at this distance before and after it.
-    Mirror(u64),
+    /// Damage also hits all other sectors with the same content.
+    EqualSectors,
     /// A discard also hits as many bytes before its range.
     Discards,
-    /// A power failure destroys each block of 4 KiB that was being written in part.
+    /// A power failure destroys each block of 8 KiB that was being written in part.
     Neighbours,
 }
 
@@ -206,9 +206,7 @@ impl SimDisk {
         let inner = &mut *self.lock();
         if !inner.pending.is_empty() {
             pending::lose(&inner.pending, inner.unit, &mut inner.stable, &mut inner.rng);
-            if inner.faults.bug == Some(DriveBug::Neighbours) {
-                inner.lose_neighbours();
-            }
+            inner.lose_neighbours();
         }
         inner.pending.clear();
         inner.visible = inner.stable.clone();

@@ -126,7 +126,7 @@ impl SimSubject for EngineSubject {
             space: setup.space,
             may_fill: setup.is_small,
             write_cache: setup.options.write_cache,
-            mirror_bytes: setup.geometry.segment_bytes / 2,
+            segment_bytes: setup.geometry.segment_bytes,
         }
     }
 
@@ -151,9 +151,18 @@ impl SimSubject for EngineSubject {
         setup.options.accept_log_loss = true;
     }
 
+    fn reuse_ids(setup: &mut EngineSetup) {
+        setup.options.last_generation = Some(1);
+        // Destage begins with a few blocks.
+        setup.options.dirty_limit = 64 << 10;
+    }
+
     fn inject(setup: &mut EngineSetup, bug: InjectedBug) {
         setup.bug = Some(bug);
         setup.options.accept_log_loss = bug == InjectedBug::AcceptLogLoss;
+        if bug == InjectedBug::RepeatTickets {
+            setup.options.last_ticket = Some(0);
+        }
     }
 
     fn submit(&mut self, op: Op, tag: Tag) {

@@ -30,7 +30,7 @@ impl FaultProfile {
     pub fn draw(rng: &mut Rng, log: (u64, u64), scale: SimScale, bug: Option<InjectedBug>) -> Self {
         let unit = rng.pick(&[512, 512, 4096]);
         let process_crashes = rng.pick(&[0, 0, 30, 70]);
-        let damage = if scale.mirror_bytes > 0 { rng.pick(&[0, 0, 0, 40]) } else { 0 };
+        let damage = if scale.segment_bytes > 0 { rng.pick(&[0, 0, 0, 40]) } else { 0 };
         let one_hangs_in = rng.pick(&[0, 0, 0, 20, 200]);
         let delays = Delays {
             step_ms: rng.pick(&[1, 10, 100]),
@@ -43,7 +43,7 @@ impl FaultProfile {
 
     /// Returns the faults that are always armed, while the array works or (`recovers`) is opened.
     pub fn armed(&self, recovers: bool) -> Faults {
-        let bug = self.bug.and_then(|bug| bug.of_drive(self.log, self.scale.mirror_bytes, recovers));
+        let bug = self.bug.and_then(|bug| bug.of_drive(self.log, recovers));
         Faults { bug, space: self.scale.space, ..Faults::default() }
     }
 
@@ -69,7 +69,15 @@ impl FaultProfile {
         recent.drain(..recent.len().saturating_sub(RECENT_WRITES));
         let (from, to) = *recent.get(rng.index(recent.len().max(1)))?;
         let start = rng.between(from, to.saturating_sub(1).max(from));
-        let range = (start, (start + rng.size(self.scale.mirror_bytes.min(16 << 10))).min(to));
+        let segment_bytes = self.scale.segment_bytes;
+        let range = match start.checked_sub(self.log.1) {
+            // All of a segment: it holds one copy of metadata, or data.
+            Some(inside) if rng.percent(15) => {
+                let first = self.log.1 + inside / segment_bytes * segment_bytes;
+                (first, first + segment_bytes)
+            }
+            _ => (start, (start + rng.size(16 << 10)).min(to)),
+        };
         let kind = rng.pick(&[DamageKind::Rot, DamageKind::Rot, DamageKind::BadSectors]);
         disk.damage(range, kind);
         Some((range, kind))

@@ -129,7 +129,7 @@ impl<const BUG: u8> SimSubject for FaultyModel<BUG> {
             space: None,
             may_fill: setup.log_bytes < LOG_BYTES,
             write_cache: false,
-            mirror_bytes: 0,
+            segment_bytes: 0,
         }
     }
 

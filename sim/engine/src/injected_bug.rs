@@ -21,7 +21,7 @@ pub enum InjectedBug {
     DamageBothCopies,
     /// Answer SYNCHRONIZE CACHE and FUA writes of a write cache before they are durable.
     AnswerFlushEarly,
-    /// Lose a 4 KiB block if power fails while a part of it is written.
+    /// Lose a block of 8 KiB if power fails while a part of it is written.
     LoseNeighbours,
     /// Report the end of a hung write or flush before it is done.
     CompleteHungIo,
@@ -35,21 +35,23 @@ pub enum InjectedBug {
     IgnoreShortWrites,
     /// Discard the bytes before a free segment with it.
     DiscardTooMuch,
+    /// Take work in flight for a block for work on the next block with the same id.
+    RepeatTickets,
     /// Report what a scrub finds although the segment is being written.
     ImpatientScrub,
 }
 
 impl InjectedBug {
     /// Returns the bug of the drive, if it is one, while the array works or (`recovers`) is opened.
-    /// `log` are the offsets of the log, `mirror_bytes` is the distance between copies of metadata.
-    pub fn of_drive(self, log: (u64, u64), mirror_bytes: u64, recovers: bool) -> Option<DriveBug> {
+    /// `log` are the offsets of the log.
+    pub fn of_drive(self, log: (u64, u64), recovers: bool) -> Option<DriveBug> {
         match self {
             Self::SkipLogFlush => Some(DriveBug::Durable { from: log.0, to: log.1 }),
             Self::SkipSuperblockFlush => Some(DriveBug::Durable { from: 0, to: log.0 }),
             Self::SkipCheckpointFlush => Some(DriveBug::Flush),
             Self::SkipSomeFlushes => Some(DriveBug::SomeFlushes(3)),
             Self::SkipRecoveryFlush => recovers.then_some(DriveBug::NothingDurable),
-            Self::DamageBothCopies => Some(DriveBug::Mirror(mirror_bytes)),
+            Self::DamageBothCopies => Some(DriveBug::EqualSectors),
             Self::LoseNeighbours => Some(DriveBug::Neighbours),
             Self::IgnoreShortWrites => Some(DriveBug::ShortWrites),
             Self::DiscardTooMuch => Some(DriveBug::Discards),
@@ -59,6 +61,7 @@ impl InjectedBug {
             | Self::UnpinnedCensus
             | Self::AnswerWhenBusy
             | Self::ImpatientScrub
+            | Self::RepeatTickets
             | Self::FailPageReads => None,
         }
     }

@@ -22,6 +22,8 @@ pub struct Mix {
     max_leaves: u64,
     /// Percent of accesses to the first blocks of a volume.
     hot: u64,
+    /// Number of these blocks.
+    hot_blocks: u64,
     /// Percent of ranges aligned to 4 KiB.
     aligned: u64,
     /// Maximum number of volumes, snapshots included.
@@ -43,6 +45,9 @@ enum WorkloadProfile {
     Overwriting,
     /// Snapshots, clones and restores.
     Cloning,
+    /// Whole overwrites of a few blocks, so that slots are used again while work on them is in
+    /// flight.
+    Hot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +86,14 @@ const KINDS: [Kind; 14] = [
 ];
 const USUAL: [u64; KINDS.len()] = [30, 12, 12, 8, 5, 5, 6, 3, 2, 3, 2, 3, 4, 4];
 const OVERWRITING: [u64; KINDS.len()] = [150, 5, 6, 3, 2, 4, 6, 3, 1, 1, 2, 2, 2, 4];
+const HOT: [u64; KINDS.len()] = [200, 8, 1, 2, 1, 1, 1, 1, 1, 1, 3, 1, 1, 2];
 const CLONING: [u64; KINDS.len()] = [30, 8, 8, 5, 3, 3, 4, 2, 1, 2, 1, 8, 3, 30];
 
 impl Mix {
-    /// Draws a mix.
-    pub fn draw(rng: &mut Rng, max_write: u64) -> Self {
+    /// Draws a mix; one that overwrites a few blocks if `is_hot`.
+    pub fn draw(rng: &mut Rng, max_write: u64, is_hot: bool) -> Self {
         let profile = match rng.below(100) {
+            _ if is_hot => WorkloadProfile::Hot,
             0..30 => WorkloadProfile::Usual,
             30..50 => WorkloadProfile::Odd,
             50..65 => WorkloadProfile::Filling,
@@ -100,6 +107,7 @@ impl Mix {
             WorkloadProfile::Filling => odd(USUAL),
             WorkloadProfile::Overwriting => OVERWRITING,
             WorkloadProfile::Cloning => CLONING,
+            WorkloadProfile::Hot => HOT,
         };
         let is_filling = matches!(profile, WorkloadProfile::Filling | WorkloadProfile::Overwriting);
         if profile == WorkloadProfile::Filling {
@@ -107,18 +115,25 @@ impl Mix {
         }
         Self {
             weights,
-            max_write: if !is_filling && rng.percent(70) { max_write.min(64) } else { max_write },
+            max_write: if is_hot {
+                rng.pick(&[8, 16, 64])
+            } else if !is_filling && rng.percent(70) {
+                max_write.min(64)
+            } else {
+                max_write
+            },
             large: if is_filling { rng.pick(&[20, 50, 80]) } else { 0 },
             max_leaves: match profile {
                 WorkloadProfile::Cloning => rng.pick(&[8, 16, 24, 40]),
                 _ => rng.pick(&[4, 4, 6, 8, 8, 12, 16, 24, 64]),
             },
-            hot: if profile == WorkloadProfile::Overwriting {
-                rng.pick(&[60, 90, 100])
-            } else {
-                rng.pick(&[0, 30, 60, 90])
+            hot: match profile {
+                WorkloadProfile::Overwriting => rng.pick(&[60, 90, 100]),
+                WorkloadProfile::Hot => 100,
+                _ => rng.pick(&[0, 30, 60, 90]),
             },
-            aligned: rng.pick(&[0, 30, 70, 100]),
+            hot_blocks: if is_hot { rng.pick(&[16, 64, 128]) } else { 64 },
+            aligned: if is_hot { 100 } else { rng.pick(&[0, 30, 70, 100]) },
             most_volumes: if profile == WorkloadProfile::Cloning { rng.between(6, 24) as usize } else { 8 },
             content_mix: ContentMix::draw(rng),
         }
@@ -203,7 +218,7 @@ impl Mix {
     fn range(&self, rng: &mut Rng, volume: &OracleVolume, limit: u64) -> BlockRange {
         let limit = limit.clamp(1, volume.blocks.max(1));
         let mut blocks = rng.size(limit);
-        let reach = if rng.percent(self.hot) { volume.blocks.min(64) } else { volume.blocks };
+        let reach = if rng.percent(self.hot) { volume.blocks.min(self.hot_blocks) } else { volume.blocks };
         let mut start = rng.below(reach);
         let unit = if rng.percent(10) { LEAF_BLOCKS } else { LBAS_PER_BLOCK };
         if rng.percent(self.aligned) {

@@ -32,6 +32,15 @@ const MOST_PINS: usize = 2;
 /// histories.
 const SCRUB_STREAM: u64 = u64::MAX - 15;
 
+/// Percent of the histories that overwrite a few blocks, with ids that come back soon, while one
+/// access or computation in [`HOT_HANGS_IN`] hangs. Drawn from a stream of its own, so that the
+/// others keep their histories.
+const HOT_PERCENT: u64 = 8;
+const HOT_STREAM: u64 = u64::MAX - 17;
+const HOT_HANGS_IN: u64 = 4;
+/// Simulated time of one step of these histories: most hung items end before the next crash.
+const HOT_STEP_MS: u64 = 500;
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
@@ -148,14 +157,21 @@ fn execute<S: SimSubject>(plan: &RunPlan, report: &mut RunReport) -> Result<(), 
     if let Some(bug) = plan.bug {
         S::inject(&mut setup, bug);
     }
+    let is_hot = plan.bug == Some(InjectedBug::RepeatTickets) || Rng::part(plan.seed, HOT_STREAM).percent(HOT_PERCENT);
+    if is_hot {
+        S::reuse_ids(&mut setup);
+    }
     let scale = S::scale(&setup);
-    let profile = FaultProfile::draw(&mut rng, S::log_extent(&setup), scale, plan.bug);
+    let mut profile = FaultProfile::draw(&mut rng, S::log_extent(&setup), scale, plan.bug);
+    if is_hot {
+        (profile.delays.one_hangs_in, profile.delays.step_ms) = (HOT_HANGS_IN, HOT_STEP_MS);
+    }
     let mut scrub_rng = Rng::part(plan.seed, SCRUB_STREAM);
     let mut run: Run<'_, S> = Run {
         plan,
         disk: SimDisk::new(scale.disk_bytes, rng.next_u64()),
         history: History::default(),
-        mix: Mix::draw(&mut rng, scale.max_write_blocks),
+        mix: Mix::draw(&mut rng, scale.max_write_blocks, is_hot),
         rng,
         next_volume: 0,
         next_number: 0,

@@ -98,8 +98,8 @@ pub struct SimScale {
     pub may_fill: bool,
     /// Changes may be answered before they are durable.
     pub write_cache: bool,
-    /// Distance between the two copies of metadata, in bytes.
-    pub mirror_bytes: u64,
+    /// Bytes of a segment of the array; 0 for a subject whose drive is not damaged.
+    pub segment_bytes: u64,
 }
 
 /// Why an array could not be opened.
@@ -146,6 +146,8 @@ pub trait SimSubject: Sized {
     /// Changes the setup so that [`SimSubject::recover`] opens an array in spite of a loss in the
     /// log.
     fn accept_loss(_setup: &mut Self::Setup) {}
+    /// Changes the setup so that the ids of blocks come back while work on them is in flight.
+    fn reuse_ids(_setup: &mut Self::Setup) {}
     /// Injects a bug of the array itself. Most bugs are bugs of the drive and change nothing here.
     fn inject(_setup: &mut Self::Setup, _bug: InjectedBug) {}
     /// Submits an operation.

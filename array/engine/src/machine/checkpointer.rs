@@ -26,7 +26,7 @@ use platform::Durability;
 use std::collections::BTreeSet;
 
 /// Most bytes of a segment in the manifest.
-const SEGMENT_ENTRY_BYTES: u64 = 21;
+const SEGMENT_ENTRY_BYTES: u64 = 25;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum CheckpointPhase {
@@ -157,9 +157,9 @@ impl Checkpointer {
     /// which changes stop, the manifest, pages that the cleaner changes last, and the unused ends
     /// of segments.
     pub(crate) fn segments_needed(&self, state: &ArrayState, pool: &Pool) -> u64 {
-        // All of it is stored twice.
         let budget = state.options.metadata_budget(&state.geometry);
-        (2 * (2 * budget + self.manifest_bytes(state, pool))).div_ceil(state.geometry.segment_bytes) + 2
+        let bytes = 2 * budget + self.manifest_bytes(state, pool);
+        Kind::Metadata.copies() * (bytes.div_ceil(state.geometry.segment_bytes) + 1)
     }
 
     /// Returns the length of the manifest, rounded up, without the drop queue. The queue takes
@@ -186,7 +186,7 @@ impl Checkpointer {
         }
         let geometry = geometry.check().map_err(|_| OpError::Malformed("too many segments for an array"))?;
         let manifest = u64::from(geometry.segments()) * SEGMENT_ENTRY_BYTES + state.values_bytes;
-        if manifest > MAX_MANIFEST_RUNS as u64 / 2 * geometry.segment_bytes / 2 {
+        if manifest > MAX_MANIFEST_RUNS as u64 / 2 * geometry.segment_bytes {
             return Err(OpError::Malformed("too many segments for their length"));
         }
         self.grow_to = Some(geometry);
@@ -245,8 +245,10 @@ impl Checkpointer {
         let segments = pool.segments().iter().map(|segment| match segment.phase {
             // A dying segment is free for a program that opens the array at this checkpoint.
             Phase::Free | Phase::Dying => None,
+            // Its original names it.
+            _ if segment.kind == Kind::Mirror => None,
             Phase::Open | Phase::Sealed => Some(ManifestSegment {
-                is_metadata: segment.kind == Kind::Metadata,
+                mirror: segment.mirror,
                 live: segment.live,
                 sectors: segment.sectors,
                 summary: segment.summary,

@@ -59,8 +59,8 @@ struct OpenSegment {
 }
 
 impl Destager {
-    pub(crate) fn new(dedup: Dedup) -> Self {
-        Self { dirty: DirtyBlocks::default(), dedup, open: Default::default(), batches: 0, chunk_writes: 0 }
+    pub(crate) fn new(dedup: Dedup, dirty: DirtyBlocks) -> Self {
+        Self { dirty, dedup, open: Default::default(), batches: 0, chunk_writes: 0 }
     }
 
     /// Returns the number of chunks in flight.

@@ -88,12 +88,13 @@ pub(crate) struct DirtyBlock {
 }
 
 /// All dirty blocks, in the order of their writes.
-#[derive(Default)]
 pub(crate) struct DirtyBlocks {
     blocks: FxHashMap<SlotId, DirtyBlock>,
     queue: VecDeque<Ticket>,
-    /// Tickets issued since the array was opened.
+    /// Number of the last ticket.
     tickets: u64,
+    /// The number after which tickets start with 0 again.
+    last_ticket: u64,
     unplaced: u64,
     unplaced_moved: u64,
     reducing: u64,
@@ -102,6 +103,20 @@ pub(crate) struct DirtyBlocks {
 }
 
 impl DirtyBlocks {
+    /// No dirty blocks. See [`Options::last_ticket`](super::options::Options::last_ticket).
+    pub(crate) fn new(last_ticket: Option<u64>) -> Self {
+        Self {
+            blocks: FxHashMap::default(),
+            queue: VecDeque::new(),
+            tickets: 0,
+            last_ticket: last_ticket.unwrap_or(u64::MAX),
+            unplaced: 0,
+            unplaced_moved: 0,
+            reducing: 0,
+            writes: 0,
+        }
+    }
+
     /// Returns a number for the blocks of one operation: they may be compressed together.
     pub(crate) fn begin_write(&mut self) -> u64 {
         self.writes += 1;
@@ -130,7 +145,7 @@ impl DirtyBlocks {
         assert!(data.len() as u64 == BLOCK_BYTES && (base.is_none() == (mask == ALL_SECTORS)));
         let is_moved = origin.is_moved();
         let stage = Stage::Waiting;
-        self.tickets += 1;
+        self.tickets = if self.tickets < self.last_ticket { self.tickets + 1 } else { 0 };
         let number = self.tickets;
         let block = DirtyBlock {
             number,

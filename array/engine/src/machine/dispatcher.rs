@@ -9,7 +9,6 @@ use super::plan::ReadPlan;
 use super::work::{Work, WorkId};
 use crate::service::{DriveWrites, OpError, Reply, Tag};
 use blockmap::{SlotId, SlotPlace};
-use bytes::Bytes;
 use ondisk::PageLocation;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -53,11 +52,6 @@ pub(crate) enum WorkPurpose {
     RebuildIndex,
     /// Read the summaries near a block that was found equal.
     Neighbours,
-}
-
-/// Returns the length of the summary that ends a chunk.
-pub(crate) fn summary_of(chunk: &[Bytes]) -> u64 {
-    chunk.last().map_or(0, |summary| summary.len() as u64)
 }
 
 /// The queue of actions, and the purposes of I/O and work in flight.

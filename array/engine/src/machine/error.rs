@@ -83,4 +83,7 @@ pub enum AuditError {
     /// A free segment holds something.
     #[error("free segment has live sectors")]
     LiveInFree,
+    /// A segment of metadata has no mirror of its own, or a mirror has no original.
+    #[error("segment {0} is not paired with the other copy of its metadata")]
+    WrongMirror(u32),
 }

@@ -46,6 +46,10 @@ pub struct Options {
     /// Last generation of a slot, after which the first one follows; `None` for all that the format
     /// has. A simulator sets few, so that the ids of blocks come back soon.
     pub last_generation: Option<u16>,
+    /// Last number of a ticket, after which the first one follows; `None` for 2^64 numbers. Any
+    /// other value is a bug, which a simulator injects: work in flight then takes a block for
+    /// another one.
+    pub last_ticket: Option<u64>,
 }
 
 impl Options {
@@ -64,6 +68,7 @@ impl Options {
             accept_log_loss: false,
             read_only: false,
             last_generation: None,
+            last_ticket: None,
         }
     }
 
@@ -94,6 +99,7 @@ impl Options {
             accept_log_loss: false,
             read_only: false,
             last_generation: None,
+            last_ticket: None,
         }
     }
 

@@ -82,12 +82,12 @@ impl PageLoader {
             Absent::Page(id) => {
                 let place = state.map.slots.get(id).and_then(|slot| slot.place);
                 let place = place.ok_or("map page is neither in memory nor on the drive")?;
-                read_map_page(id, place, urgency, false, state, dispatcher);
+                read_map_page(id, place, urgency, None, state, dispatcher);
             }
             Absent::Slots(page) => {
                 let location = checkpointer.slot_directory.get(page as usize).filter(|at| at.sectors > 0).copied();
                 let location = location.ok_or("slot table page is neither in memory nor on the drive")?;
-                read_slot_page(page, location, urgency, false, state, dispatcher);
+                read_slot_page(page, location, urgency, None, state, dispatcher);
             }
         }
         self.loading.insert(absent, vec![waiter]);
@@ -102,6 +102,7 @@ impl PageLoader {
         (place, is_mirror): (SlotPlace, bool),
         bytes: Option<Bytes>,
         state: &mut ArrayState,
+        pool: &Pool,
         dispatcher: &mut Dispatcher,
     ) -> Option<bool> {
         // By now the page may have been freed, or loaded and moved, or its slot may be absent:
@@ -121,11 +122,13 @@ impl PageLoader {
                 }
                 Some(true)
             }
-            None if !is_mirror => {
-                read_map_page(id, place, Urgency::Host, true, state, dispatcher);
-                None
-            }
-            None => Some(false),
+            None => match pool.mirror(place.segment).filter(|_| !is_mirror) {
+                Some(mirror) => {
+                    read_map_page(id, place, Urgency::Host, Some(mirror), state, dispatcher);
+                    None
+                }
+                None => Some(false),
+            },
         }
     }
 
@@ -150,14 +153,16 @@ impl PageLoader {
                 }
                 Some(true)
             }
-            _ if !is_mirror => {
-                read_slot_page(page, location, Urgency::Host, true, state, dispatcher);
-                None
-            }
-            _ => {
-                state.map.slots.mark_unreadable(page);
-                Some(false)
-            }
+            _ => match pool.mirror(location.segment).filter(|_| !is_mirror) {
+                Some(mirror) => {
+                    read_slot_page(page, location, Urgency::Host, Some(mirror), state, dispatcher);
+                    None
+                }
+                None => {
+                    state.map.slots.mark_unreadable(page);
+                    Some(false)
+                }
+            },
         }
     }
 
@@ -258,12 +263,12 @@ fn read_map_page(
     id: SlotId,
     place: SlotPlace,
     urgency: Urgency,
-    is_mirror: bool,
+    mirror: Option<u32>,
     state: &ArrayState,
     dispatcher: &mut Dispatcher,
 ) {
-    let offset = state.geometry.sector_start(place.segment, u32::from(place.sector));
-    let offset = if is_mirror { state.geometry.mirror_offset(offset) } else { offset };
+    let offset = state.geometry.sector_start(mirror.unwrap_or(place.segment), u32::from(place.sector));
+    let is_mirror = mirror.is_some();
     let bytes = usize::from(place.sectors) * SECTOR_BYTES as usize;
     dispatcher.start_io(Io::Read { offset, bytes, urgency }, IoPurpose::MapPage { id, place, is_mirror });
 }
@@ -272,12 +277,11 @@ fn read_slot_page(
     page: u32,
     location: PageLocation,
     urgency: Urgency,
-    is_mirror: bool,
+    mirror: Option<u32>,
     state: &ArrayState,
     dispatcher: &mut Dispatcher,
 ) {
-    let offset = state.geometry.sector_start(location.segment, location.sector);
-    let offset = if is_mirror { state.geometry.mirror_offset(offset) } else { offset };
-    let purpose = IoPurpose::SlotPage { page, location, is_mirror };
+    let offset = state.geometry.sector_start(mirror.unwrap_or(location.segment), location.sector);
+    let purpose = IoPurpose::SlotPage { page, location, is_mirror: mirror.is_some() };
     dispatcher.start_io(Io::Read { offset, bytes: SLOT_PAGE_BYTES, urgency }, purpose);
 }

@@ -7,6 +7,7 @@ use blockmap::SlotPlace;
 use discards::Discards;
 use ondisk::SegmentFill;
 use platform::DiskError;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -21,6 +22,15 @@ pub(crate) enum Kind {
     Data,
     /// Map pages, slot pages, directory pages, manifests.
     Metadata,
+    /// The second copy of a segment of metadata. It becomes free together with the first.
+    Mirror,
+}
+
+impl Kind {
+    /// Returns the segments that one of this kind takes.
+    pub(crate) fn copies(self) -> u64 {
+        if self == Self::Metadata { 2 } else { 1 }
+    }
 }
 
 /// The state of a segment.
@@ -45,16 +55,25 @@ pub(crate) struct Segment {
     pub(crate) usage: u64,
     pub(crate) sectors: u32,
     pub(crate) summary: Option<u32>,
+    /// The segment with the second copy, for one of metadata.
+    pub(crate) mirror: Option<u32>,
 }
 
 impl Segment {
     /// A segment that holds nothing.
     pub(crate) const FREE: Self =
-        Self { kind: Kind::Data, phase: Phase::Free, live: 0, usage: 0, sectors: 0, summary: None };
+        Self { kind: Kind::Data, phase: Phase::Free, live: 0, usage: 0, sectors: 0, summary: None, mirror: None };
+    /// The second copy of a segment of metadata.
+    pub(crate) const MIRROR: Self = Self { kind: Kind::Mirror, phase: Phase::Sealed, ..Self::FREE };
 
-    /// Sealed, and nothing references it.
+    /// Sealed, and nothing references it. Never true for a mirror, which depends on its original.
     fn is_dead(&self) -> bool {
-        self.phase == Phase::Sealed && self.live == 0
+        self.phase == Phase::Sealed && self.live == 0 && self.kind != Kind::Mirror
+    }
+
+    /// Returns how many segments are dead if this one is.
+    fn dead_copies(&self) -> u64 {
+        if self.is_dead() { self.kind.copies() } else { 0 }
     }
 }
 
@@ -106,7 +125,7 @@ impl Pool {
                 .map(|segment| u64::from(segment.live))
                 .sum()
         };
-        let dead = segments.iter().filter(|segment| segment.is_dead()).count() as u64;
+        let dead = segments.iter().map(Segment::dead_copies).sum();
         let (live_sectors, live_data_sectors) = (live(None), live(Some(Kind::Data)));
         Self {
             pins: segments.iter().map(|_| OnceLock::new()).collect(),
@@ -200,12 +219,13 @@ impl Pool {
     /// Returns the number of segments that become free with the next checkpoint or when readers
     /// end.
     pub(crate) fn coming(&self) -> u64 {
-        (self.dying.len() + self.held.len()) as u64
+        self.dying.iter().chain(&self.held).map(|segment| self.segments[*segment as usize].kind.copies()).sum()
     }
 
     /// Returns the number of segments that hold something.
     pub(crate) fn used(&self) -> u64 {
-        self.segments.iter().filter(|segment| segment.live > 0 || segment.phase == Phase::Open).count() as u64
+        let used = self.segments.iter().filter(|segment| segment.live > 0 || segment.phase == Phase::Open);
+        used.map(|segment| segment.kind.copies()).sum()
     }
 
     /// Returns the number of segments that would be free, with space in the file system, if the
@@ -223,9 +243,9 @@ impl Pool {
     /// Changes a segment and updates the count of dead ones.
     fn change(&mut self, segment: u32, change: impl FnOnce(&mut Segment)) {
         let state = &mut self.segments[segment as usize];
-        let was_dead = state.is_dead();
+        let before = state.dead_copies();
         change(state);
-        self.dead = self.dead + u64::from(state.is_dead()) - u64::from(was_dead);
+        self.dead = self.dead + state.dead_copies() - before;
     }
 
     /// True for a segment of metadata.
@@ -233,21 +253,47 @@ impl Pool {
         self.segments.get(segment as usize).is_some_and(|segment| segment.kind == Kind::Metadata)
     }
 
+    /// Returns the segment with the second copy of what a segment of metadata holds.
+    pub(crate) fn mirror(&self, segment: u32) -> Option<u32> {
+        self.segments.get(segment as usize).and_then(|segment| segment.mirror)
+    }
+
+    /// Checks that every segment of metadata has a mirror of its own, and that no other segment is
+    /// one. Returns the first segment for which that is not so.
+    pub(crate) fn check_mirrors(&self) -> Result<(), u32> {
+        let mut originals: FxHashMap<u32, u32> = FxHashMap::default();
+        for (segment, number) in self.segments.iter().zip(0..) {
+            let is_known = segment.mirror.is_none_or(|mirror| originals.insert(mirror, number).is_none());
+            if segment.mirror.is_some() != (segment.kind == Kind::Metadata) || !is_known {
+                return Err(number);
+            }
+        }
+        let is_wrong =
+            |(segment, number): &(&Segment, u32)| (segment.kind == Kind::Mirror) != originals.contains_key(number);
+        self.segments.iter().zip(0..).find(is_wrong).map_or(Ok(()), |(_, number)| Err(number))
+    }
+
     /// Returns the live sectors of all segments, and of data segments.
     pub(crate) fn live_sectors(&self) -> (u64, u64) {
         (self.live_sectors, self.live_data_sectors)
     }
 
-    /// Opens a free segment. `None` unless more than `spare` are ready.
+    /// Opens a free segment, and another one as its mirror if it is for metadata. `None` if less
+    /// than `spare` would be ready afterwards.
     pub(crate) fn open(&mut self, kind: Kind, spare: u64) -> Option<SegmentFill> {
-        if self.ready() <= spare {
+        if self.ready() < spare + kind.copies() {
             return None;
         }
         let segment = self.ready.pop_front()?;
+        // From the other end of the list, because damage is often in one region of a drive.
+        let mirror = if kind == Kind::Metadata { self.ready.pop_back() } else { None };
         self.discards.note_ready(self.ready.len());
         let usage = self.next_usage;
         self.next_usage += 1;
-        self.segments[segment as usize] = Segment { kind, phase: Phase::Open, usage, ..Segment::FREE };
+        self.segments[segment as usize] = Segment { kind, phase: Phase::Open, usage, mirror, ..Segment::FREE };
+        if let Some(mirror) = mirror {
+            self.segments[mirror as usize] = Segment::MIRROR;
+        }
         Some(SegmentFill { segment, usage, sectors: 0, summary: None })
     }
 
@@ -341,8 +387,12 @@ impl Pool {
             let pin = pins[*segment as usize].get_mut();
             let is_pinned = pin.is_some_and(|pin| Arc::get_mut(pin).is_none());
             if !is_pinned {
-                segments[*segment as usize] = Segment::FREE;
+                let before = std::mem::replace(&mut segments[*segment as usize], Segment::FREE);
                 ready.push_back(*segment);
+                if let Some(mirror) = before.mirror {
+                    segments[mirror as usize] = Segment::FREE;
+                    ready.push_back(mirror);
+                }
             }
             is_pinned
         });

@@ -1,6 +1,7 @@
 //! Reads of superblocks and of checkpoint metadata, checked against their checksums.
 
 use super::error::RecoverError;
+use super::pool::Pool;
 use blockmap::{Page, SLOT_PAGE_BYTES, Slot};
 use bytes::Bytes;
 use ondisk::{
@@ -33,40 +34,54 @@ pub(crate) fn read_manifest(disk: &dyn Disk, superblock: &Superblock) -> Result<
     let mut all = Vec::new();
     for run in &superblock.manifest {
         let offset = superblock.geometry.sector_start(run.segment(), run.sector());
-        let bytes = read_metadata(disk, &superblock.geometry, offset, run.bytes() as usize, run.crc());
+        let bytes =
+            read_metadata(disk, &superblock.geometry, offset, Some(run.mirror()), run.bytes() as usize, run.crc());
         all.extend_from_slice(&bytes.ok_or(damaged.clone())?);
     }
     let manifest = Manifest::decode(all.into()).ok_or(damaged.clone())?;
     if manifest.segments.len() == superblock.geometry.segments() as usize { Ok(manifest) } else { Err(damaged) }
 }
 
-/// Reads metadata with a known checksum, from whichever of the two copies is intact.
-pub(crate) fn read_metadata(
+/// Reads metadata with a known checksum, from `offset` or from the same place of the segment
+/// `mirror`.
+fn read_metadata(
     disk: &dyn Disk,
     geometry: &ArrayGeometry,
     offset: u64,
+    mirror: Option<u32>,
     length: usize,
     crc: u32,
 ) -> Option<Bytes> {
-    [offset, geometry.mirror_offset(offset)].into_iter().find_map(|offset| {
+    let second = mirror.map(|mirror| geometry.mirror_offset(offset, mirror));
+    std::iter::once(offset).chain(second).find_map(|offset| {
         let mut bytes = vec![0; length];
         disk.read_at(offset, &mut bytes).ok()?;
         (crc_fast::crc32_iscsi(&bytes) == crc).then(|| bytes.into())
     })
 }
 
-/// Reads a page of the slot table or of its directory.
-pub(crate) fn read_page_at(disk: &dyn Disk, geometry: &ArrayGeometry, location: PageLocation) -> Option<Bytes> {
+/// Reads a page of the slot table or of its directory, from its segment or from `mirror`.
+pub(crate) fn read_page_at(
+    disk: &dyn Disk,
+    geometry: &ArrayGeometry,
+    location: PageLocation,
+    mirror: Option<u32>,
+) -> Option<Bytes> {
     if location.segment >= geometry.segments() || location.sector >= geometry.segment_sectors() {
         return None;
     }
     let offset = geometry.sector_start(location.segment, location.sector);
-    read_metadata(disk, geometry, offset, SLOT_PAGE_BYTES, location.crc)
+    read_metadata(disk, geometry, offset, mirror, SLOT_PAGE_BYTES, location.crc)
 }
 
 /// Reads pages of the slot table or of its directory, neighbours on the drive together. A page is
 /// `None` if both copies are bad.
-pub(crate) fn read_pages(disk: &dyn Disk, geometry: &ArrayGeometry, locations: &[PageLocation]) -> Vec<Option<Bytes>> {
+pub(crate) fn read_pages(
+    disk: &dyn Disk,
+    geometry: &ArrayGeometry,
+    pool: &Pool,
+    locations: &[PageLocation],
+) -> Vec<Option<Bytes>> {
     let is_inside = |at: &PageLocation| at.segment < geometry.segments() && at.sector < geometry.segment_sectors();
     let inside = locations.iter().enumerate().filter(|(_, at)| is_inside(at));
     let mut places: Vec<(u64, usize)> =
@@ -90,7 +105,7 @@ pub(crate) fn read_pages(disk: &dyn Disk, geometry: &ArrayGeometry, locations: &
             let is_intact = is_read && crc_fast::crc32_iscsi(bytes) == locations[*index].crc;
             pages[*index] = match is_intact {
                 true => Some(Bytes::copy_from_slice(bytes)),
-                false => read_page_at(disk, geometry, locations[*index]),
+                false => read_page_at(disk, geometry, locations[*index], pool.mirror(locations[*index].segment)),
             };
         }
         rest = after;
@@ -99,9 +114,9 @@ pub(crate) fn read_pages(disk: &dyn Disk, geometry: &ArrayGeometry, locations: &
 }
 
 /// Reads the map page that a slot names.
-pub(crate) fn read_map_page(disk: &dyn Disk, geometry: &ArrayGeometry, slot: &Slot) -> Option<Page> {
+pub(crate) fn read_map_page(disk: &dyn Disk, geometry: &ArrayGeometry, pool: &Pool, slot: &Slot) -> Option<Page> {
     let place = slot.place?;
     let offset = geometry.sector_start(place.segment, u32::from(place.sector));
     let bytes = usize::from(place.sectors) * SECTOR_BYTES as usize;
-    Page::decode(&read_metadata(disk, geometry, offset, bytes, slot.crc)?)
+    Page::decode(&read_metadata(disk, geometry, offset, pool.mirror(place.segment), bytes, slot.crc)?)
 }

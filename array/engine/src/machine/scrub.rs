@@ -1,7 +1,7 @@
 //! A checkpoint and segments, pinned against reuse while the scrubber and the auditor read them.
 
 use super::pins::CheckpointPins;
-use super::pool::{Kind, Phase, Pool};
+use super::pool::{Phase, Pool};
 use super::state::ArrayState;
 use ondisk::{SECTOR_BYTES, Superblock};
 use std::ops::Range;
@@ -54,7 +54,7 @@ impl PinnedSegment {
             array: state.array,
             segment,
             usage: held.usage,
-            mirror: (held.kind == Kind::Metadata).then(|| state.geometry.mirror_offset(start)),
+            mirror: held.mirror.map(|mirror| state.geometry.segment_start(mirror)),
             filled: start..start + u64::from(held.sectors) * SECTOR_BYTES,
             summary: held.summary,
             _pin: pool.pin(segment),

@@ -9,7 +9,7 @@ use super::cleaner::Cleaner;
 use super::dirty::DirtyBlocks;
 use super::dispatcher::{Dispatcher, IoPurpose};
 use super::io::Io;
-use super::pool::{Kind, Pool};
+use super::pool::Pool;
 use super::state::ArrayState;
 use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use types::BLOCK_BYTES;
@@ -122,7 +122,7 @@ impl Space {
 
     /// Returns the segments that hosts have filled since the array was opened, rounded up.
     fn stored_segments(&self, geometry: &ArrayGeometry) -> u64 {
-        self.data_stored.div_ceil(u64::from(filled_sectors(geometry, Kind::Data)) * SECTOR_BYTES)
+        self.data_stored.div_ceil(u64::from(filled_sectors(geometry)) * SECTOR_BYTES)
     }
 
     /// True if the cleaner or requests that wait need a checkpoint.
@@ -162,10 +162,7 @@ fn blocks_per_segment(geometry: &ArrayGeometry) -> u64 {
 
 /// Returns the sectors of a segment that can be live: all but what summaries and the unused end
 /// take at most.
-fn filled_sectors(geometry: &ArrayGeometry, kind: Kind) -> u32 {
-    let sectors = match kind {
-        Kind::Data => geometry.segment_sectors(),
-        Kind::Metadata => geometry.metadata_sectors(),
-    };
+fn filled_sectors(geometry: &ArrayGeometry) -> u32 {
+    let sectors = geometry.segment_sectors();
     sectors - (sectors / 32).max(sectors.min(16))
 }

@@ -139,7 +139,7 @@ fn is_place(checkpoint: &Checkpoint<'_>, place: SlotPlace, crc: u32) -> bool {
     let is_group = place.index < place.blocks
         && place.blocks <= place.sectors
         && usize::from(place.sectors) <= blockmap::MAX_PLACE_SECTORS;
-    is_group && checkpoint.drive.holds(&at, checkpoint.is_metadata(place.segment))
+    is_group && checkpoint.drive.holds(&at)
 }
 
 /// Calls `each` with the entries of a segment, summary by summary from the last one. Returns false
@@ -166,13 +166,11 @@ fn read_summary(
     segment: &Segment,
     sector: u32,
 ) -> Option<(Vec<SummaryEntry>, Option<u32>)> {
-    let (drive, is_metadata) = (&checkpoint.drive, segment.kind == SegmentKind::Metadata);
+    let drive = &checkpoint.drive;
     let id = SummaryId { array: checkpoint.superblock.array, segment: number, usage: segment.usage };
-    let sectors = if is_metadata { drive.geometry.metadata_sectors() } else { drive.geometry.segment_sectors() };
-    let most = u64::from(sectors.checked_sub(sector)?) * SECTOR_BYTES;
+    let most = u64::from(drive.geometry.segment_sectors().checked_sub(sector)?) * SECTOR_BYTES;
     let first = drive.geometry.segment_start(number) + u64::from(sector) * SECTOR_BYTES;
-    let copies = if is_metadata { vec![first, drive.geometry.mirror_offset(first)] } else { vec![first] };
-    copies.into_iter().find_map(|offset| {
+    std::iter::once(first).chain(drive.mirror_offset(number, first)).find_map(|offset| {
         let read = |bytes: usize| drive.read(offset, bytes.min(most as usize)).ok();
         let short = read(SHORT_BYTES)?;
         let count = u32::from_le_bytes(short.get(12..16)?.try_into().ok()?) as usize;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use ondisk::{MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, SECTOR_BYTES, SegmentFill, SegmentWriter, SummaryItem};
 use platform::Durability;
 use std::collections::BTreeMap;
+use types::BLOCK_BYTES;
 
 pub(super) struct Store<'d> {
     drive: Drive<'d>,
@@ -26,7 +27,7 @@ impl<'d> Store<'d> {
         let segments = checkpoint.manifest.segments.iter().enumerate().rev();
         let free = segments.filter(|(_, segment)| segment.kind == SegmentKind::Free);
         Self {
-            drive: checkpoint.drive,
+            drive: checkpoint.drive.clone(),
             array: checkpoint.superblock.array,
             free: free.map(|(number, _)| number as u32).collect(),
             // The segment that holds only runs of the manifest has the next number already.
@@ -38,11 +39,12 @@ impl<'d> Store<'d> {
 
     fn open(&mut self, is_metadata: bool) -> Result<SegmentWriter, SalvageError> {
         let segment = self.free.pop().ok_or(SalvageError::NoSpace)?;
+        if is_metadata {
+            self.drive.mirrors.insert(segment, self.free.pop().ok_or(SalvageError::NoSpace)?);
+        }
         let fill = SegmentFill { segment, usage: self.next_usage, sectors: 0, summary: None };
         self.next_usage += 1;
-        let geometry = self.drive.geometry;
-        let limit = if is_metadata { geometry.metadata_sectors() } else { geometry.segment_sectors() };
-        Ok(SegmentWriter::new(self.array, geometry, fill, limit))
+        Ok(SegmentWriter::new(self.array, self.drive.geometry, fill))
     }
 
     /// Stores a page of metadata, and returns its place and its checksum.
@@ -57,7 +59,7 @@ impl<'d> Store<'d> {
             let appended = writer.append(item, &bytes, crc);
             let is_cut = appended.is_none() || writer.is_full();
             if is_cut {
-                self.cut(&mut writer, true)?;
+                self.cut(&mut writer)?;
             }
             let segment = writer.segment();
             if let Some((sector, sectors)) = appended {
@@ -72,23 +74,24 @@ impl<'d> Store<'d> {
         let mut writer = self.open(false)?;
         let (sector, sectors) =
             writer.append_group(&[(item, 0)], &Bytes::from(bytes), crc).ok_or(SalvageError::NoSpace)?;
-        self.cut(&mut writer, false)?;
+        self.cut(&mut writer)?;
         Ok(SlotPlace::single(writer.segment(), sector, sectors))
     }
 
-    fn cut(&mut self, writer: &mut SegmentWriter, is_metadata: bool) -> Result<(), SalvageError> {
+    fn cut(&mut self, writer: &mut SegmentWriter) -> Result<(), SalvageError> {
         let Some(chunk) = writer.cut() else { return Ok(()) };
         let parts: Vec<&[u8]> = chunk.data.iter().map(|part| &part[..]).collect();
-        self.write(chunk.offset, &parts, is_metadata)?;
         let SegmentFill { segment, usage, sectors, summary } = writer.fill();
-        self.written.insert(segment, ManifestSegment { is_metadata, live: 0, sectors, summary, usage });
+        self.write(segment, chunk.offset, &parts)?;
+        let mirror = self.drive.mirrors.get(&segment).copied();
+        self.written.insert(segment, ManifestSegment { mirror, live: 0, sectors, summary, usage });
         Ok(())
     }
 
-    fn write(&self, offset: u64, parts: &[&[u8]], is_metadata: bool) -> Result<(), SalvageError> {
-        self.drive.disk.write_at(offset, parts, Durability::Volatile)?;
-        if is_metadata {
-            self.drive.disk.write_at(self.drive.geometry.mirror_offset(offset), parts, Durability::Volatile)?;
+    /// Writes to a segment and, if it is for metadata, to its mirror.
+    fn write(&self, segment: u32, offset: u64, parts: &[&[u8]]) -> Result<(), SalvageError> {
+        for offset in std::iter::once(offset).chain(self.drive.mirror_offset(segment, offset)) {
+            self.drive.disk.write_at(offset, parts, Durability::Volatile)?;
         }
         Ok(())
     }
@@ -96,7 +99,7 @@ impl<'d> Store<'d> {
     /// Writes the open chunk. Returns the segments that were written, and the next use number.
     pub(super) fn finish(&mut self) -> Result<(&BTreeMap<u32, ManifestSegment>, u64), SalvageError> {
         if let Some(mut writer) = self.writer.take() {
-            self.cut(&mut writer, true)?;
+            self.cut(&mut writer)?;
             self.writer = Some(writer);
         }
         Ok((&self.written, self.next_usage))
@@ -114,8 +117,11 @@ impl<'d> Store<'d> {
             let (part, after) = rest.split_at(rest.len().min(free));
             if !part.is_empty() {
                 let sector = writer.append_unlisted(part.len()).ok_or(SalvageError::NoSpace)?;
-                self.write(self.drive.geometry.sector_start(writer.segment(), sector), &[part], true)?;
-                runs.push(ManifestRun::new(writer.segment(), sector, part.len() as u32, crc32c::crc32c(part)));
+                let segment = writer.segment();
+                let padding = vec![0; part.len().next_multiple_of(BLOCK_BYTES as usize) - part.len()];
+                self.write(segment, self.drive.geometry.sector_start(segment, sector), &[part, &padding])?;
+                let mirror = self.drive.mirrors.get(&segment).copied().ok_or(SalvageError::NoSpace)?;
+                runs.push(ManifestRun::new(segment, mirror, sector, part.len() as u32, crc32c::crc32c(part)));
             }
             rest = after;
         }

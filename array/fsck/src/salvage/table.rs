@@ -42,7 +42,7 @@ impl Table {
             let is_page = checkpoint.is_metadata(place.segment);
             let bytes = u32::from(place.sectors) * SECTOR_BYTES as u32;
             let at = Location { segment: place.segment, sector: u32::from(place.sector), bytes, crc: slot.crc };
-            if !checkpoint.drive.holds(&at, is_page) {
+            if !checkpoint.drive.holds(&at) {
                 lost.insert((number / SLOTS_PER_PAGE as u64) as usize);
             }
             tags[number as usize] = slot.generation | IN_USE | if is_page { IS_PAGE } else { 0 };

@@ -2,6 +2,7 @@
 //! bytes are written again.
 
 use super::{DriveBug, Inner, SECTOR, SimDisk};
+use std::collections::HashSet;
 use testing::Rng;
 
 /// Kind of damage.
@@ -18,13 +19,10 @@ impl SimDisk {
     /// are not on the drive.
     pub fn damage(&self, (from, to): (u64, u64), kind: DamageKind) {
         let inner = &mut *self.lock();
-        inner.damage(from, to, kind);
-        if let Some(DriveBug::Mirror(distance)) = inner.faults.bug {
-            inner.damage(from + distance, to + distance, kind);
-            if from >= distance {
-                inner.damage(from - distance, to - distance, kind);
-            }
+        if inner.faults.bug == Some(DriveBug::EqualSectors) {
+            inner.equal_sectors(from, to).into_iter().for_each(|at| inner.damage(at, at + SECTOR as u64, kind));
         }
+        inner.damage(from, to, kind);
     }
 
     /// Returns the number of bytes on the drive that cannot be read.
@@ -34,15 +32,34 @@ impl SimDisk {
 }
 
 impl Inner {
-    /// Makes the blocks of 4 KiB unreadable that hold the first or last bytes of an unstable write
-    /// and other bytes.
+    /// Returns the offsets of sectors outside of a range that equal one inside of it.
+    fn equal_sectors(&self, from: u64, to: u64) -> Vec<u64> {
+        let (first, end) = (from / SECTOR as u64 * SECTOR as u64, to.div_ceil(SECTOR as u64) * SECTOR as u64);
+        let mut inside = vec![0; (end - first) as usize];
+        self.visible.read(first, &mut inside);
+        let inside: HashSet<&[u8]> = inside.chunks(SECTOR).filter(|sector| *sector != [0; SECTOR]).collect();
+        let mut found = Vec::new();
+        let mut part = vec![0; 1 << 20];
+        for start in (0..self.size).step_by(part.len()) {
+            self.visible.read(start, &mut part);
+            let equal = part.chunks(SECTOR).zip(0..).filter(|(sector, _)| inside.contains(sector));
+            found.extend(equal.map(|(_, number)| start + number * SECTOR as u64));
+        }
+        found.retain(|at| !(first..end).contains(at));
+        found
+    }
+
+    /// Makes the blocks unreadable that hold the first or last bytes of an unstable write and other
+    /// bytes: a drive writes whole blocks of its unit, and without protection against power loss it
+    /// may lose one that it is writing.
     pub(super) fn lose_neighbours(&mut self) {
-        const BLOCK: u64 = 4096;
+        let is_bug = self.faults.bug == Some(DriveBug::Neighbours);
+        let block = if is_bug { 8192 } else { self.unit * SECTOR as u64 };
         let whole = self.pending.iter().filter(|write| !write.is_lost);
         let ends: Vec<u64> = whole.flat_map(|write| [write.bytes.0, write.bytes.1]).collect();
-        for end in ends.into_iter().filter(|end| !end.is_multiple_of(BLOCK)) {
-            let first = end / BLOCK * BLOCK / SECTOR as u64;
-            self.bad_sectors.extend(first..first + BLOCK / SECTOR as u64);
+        for end in ends.into_iter().filter(|end| !end.is_multiple_of(block)) {
+            let first = end / block * block / SECTOR as u64;
+            self.bad_sectors.extend(first..first + block / SECTOR as u64);
         }
     }
 

@@ -236,17 +236,29 @@ fn units_of_4096_bytes_are_never_torn() {
             let disk = SimDisk::new(1 << 20, seed);
             disk.set_unit(4096);
             disk.write_at(0, &[&[0; 4096]], Durability::Durable).unwrap();
-            disk.write_at(0, &[&A, &A], Durability::Volatile).unwrap();
-            disk.write_at(512, &[&B], Durability::Volatile).unwrap();
+            disk.write_at(0, &[&[0xAA; 4096]], Durability::Volatile).unwrap();
+            disk.write_at(0, &[&[0xAA; 512], &[0xBB; 3584]], Durability::Volatile).unwrap();
             disk.crash();
             let left = read(&disk, 0, 4096);
-            assert!(left[1024..].iter().all(|byte| *byte == 0));
-            (left[0], left[512])
+            (left[0], left[4095])
         })
         .collect();
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, [(0, 0), (0xAA, 0xAA), (0xAA, 0xBB)]);
+}
+
+#[test]
+fn power_failure_destroys_a_unit_written_in_part() {
+    for (unit, is_lost) in [(512, false), (4096, true)] {
+        let disk = SimDisk::new(1 << 20, 1);
+        disk.set_unit(unit);
+        disk.write_at(0, &[&[0xAA; 8192]], Durability::Durable).unwrap();
+        disk.write_at(512, &[&B], Durability::Volatile).unwrap();
+        disk.crash();
+        assert_eq!(disk.read_at(3584, &mut [0; 512]).is_err(), is_lost, "the same block of {unit} bytes");
+        assert_eq!(read(&disk, 4096, 512), [0xAA; 512], "the next block");
+    }
 }
 
 #[test]

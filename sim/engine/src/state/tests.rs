@@ -72,7 +72,7 @@ proptest! {
     #[test]
     fn oracle_matches_the_engine_model(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);
-        let mix = Mix::draw(&mut rng, 64);
+        let mix = Mix::draw(&mut rng, 64, false);
         let (mut contents, mut state, mut model, mut next_volume) = (Contents::default(), OracleState::default(), Model::default(), 0);
         for _ in 0..40 {
             let op = mix.next(&mut rng, &state, &contents, &mut next_volume);

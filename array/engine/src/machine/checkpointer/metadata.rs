@@ -1,7 +1,8 @@
-//! Writes pages and the manifest of a checkpoint into metadata segments, each of them twice.
+//! Writes pages and the manifest of a checkpoint into metadata segments, and the same into their
+//! mirrors.
 
 use super::Checkpointer;
-use crate::machine::dispatcher::{Dispatcher, IoPurpose, summary_of};
+use crate::machine::dispatcher::{Dispatcher, IoPurpose};
 use crate::machine::io::Io;
 use crate::machine::pool::{Kind, Pool};
 use crate::machine::state::ArrayState;
@@ -13,9 +14,11 @@ use ondisk::{
 };
 use platform::Durability;
 use std::collections::BTreeSet;
+use types::BLOCK_BYTES;
 
 /// How often metadata is stored.
 const COPIES: u64 = 2;
+static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
 
 impl Checkpointer {
     /// Frees the space of the old manifest.
@@ -143,24 +146,32 @@ impl Checkpointer {
             pool.seal(writer.fill());
         }
         let fill = pool.open(Kind::Metadata, 0)?;
-        let limit = state.geometry.metadata_sectors();
-        self.metadata_writer = Some(SegmentWriter::new(state.array, state.geometry, fill, limit));
+        self.metadata_writer = Some(SegmentWriter::new(state.array, state.geometry, fill));
         Some(())
     }
 
     /// Writes the open chunk of metadata, if there is one.
     pub(super) fn cut_metadata_chunk(&mut self, state: &ArrayState, pool: &mut Pool, dispatcher: &mut Dispatcher) {
         let Some(writer) = &mut self.metadata_writer else { return };
-        let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
-        dispatcher.writes.summaries += COPIES * summary_of(&data);
+        let Some(Chunk { offset, data, overhead, .. }) = writer.cut() else { return };
+        dispatcher.writes.summaries += COPIES * overhead;
         let fill = writer.fill();
         pool.set_fill(fill);
-        self.write_twice(offset, data, state, dispatcher);
+        self.write_twice(offset, pool.mirror(fill.segment), data, state, dispatcher);
     }
 
-    /// Writes metadata twice, half a segment apart, so that one bad sector loses none of it.
-    fn write_twice(&mut self, offset: u64, data: Vec<Bytes>, state: &ArrayState, dispatcher: &mut Dispatcher) {
-        for offset in [offset, state.geometry.mirror_offset(offset)] {
+    /// Writes metadata to its segment and to the mirror, so that damage of a whole segment loses
+    /// none of it.
+    fn write_twice(
+        &mut self,
+        offset: u64,
+        mirror: Option<u32>,
+        data: Vec<Bytes>,
+        state: &ArrayState,
+        dispatcher: &mut Dispatcher,
+    ) {
+        let second = mirror.map(|mirror| state.geometry.mirror_offset(offset, mirror));
+        for offset in std::iter::once(offset).chain(second) {
             self.writes += 1;
             let data = data.clone();
             dispatcher.start_io(Io::Write { offset, data, durability: Durability::Volatile }, IoPurpose::Metadata);
@@ -188,11 +199,16 @@ impl Checkpointer {
                 self.open_metadata_segment(state, pool, dispatcher)?;
                 continue;
             };
-            dispatcher.writes.manifest += COPIES * part.len() as u64;
             pool.set_fill(fill);
             pool.alive(fill.segment, sectors_of(part.len() as u32));
-            runs.push(ManifestRun::new(fill.segment, sector, part.len() as u32, crc_fast::crc32_iscsi(&part)));
-            self.write_twice(state.geometry.sector_start(fill.segment, sector), vec![part], state, dispatcher);
+            let (segment, mirror) = (fill.segment, pool.mirror(fill.segment)?);
+            runs.push(ManifestRun::new(segment, mirror, sector, part.len() as u32, crc_fast::crc32_iscsi(&part)));
+            let offset = state.geometry.sector_start(segment, sector);
+            // Whole blocks of 4 KiB, as everything in segments.
+            let padding = part.len().next_multiple_of(ZEROS.len()) - part.len();
+            dispatcher.writes.manifest += COPIES * (part.len() + padding) as u64;
+            let data = vec![part, Bytes::from_static(&ZEROS[..padding])];
+            self.write_twice(offset, Some(mirror), data, state, dispatcher);
         }
         (runs.len() <= MAX_MANIFEST_RUNS).then_some(runs)
     }

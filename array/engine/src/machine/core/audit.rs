@@ -21,7 +21,7 @@ impl Core {
         let roots: Vec<Root> = state.volumes.values().map(|volume| volume.root).collect();
         let held: Vec<Ref> = destager.dirty.bases().map(Ref::data).collect();
         let slots = self.load_all_slots(disk)?;
-        let read = &mut |id| read_map_page(disk, &state.geometry, &slots.get(id)?);
+        let read = &mut |id| read_map_page(disk, &state.geometry, &space.pool, &slots.get(id)?);
         let report = state.map.audit(&slots, &roots, &held, read)?;
         let (counted, mapped) = (state.volumes.mapped(), state.volumes.count_mapped());
         if counted != mapped {
@@ -41,15 +41,19 @@ impl Core {
                 return Err(AuditError::WrongLive { segment: segment as u32, counted: held.live, found });
             }
         }
-        let is_free_empty = segments.iter().all(|segment| segment.phase != Phase::Free || segment.live == 0);
-        if is_free_empty { Ok(report) } else { Err(AuditError::LiveInFree) }
+        if segments.iter().any(|segment| segment.phase == Phase::Free && segment.live > 0) {
+            return Err(AuditError::LiveInFree);
+        }
+        space.pool.check_mirrors().map_err(AuditError::WrongMirror)?;
+        Ok(report)
     }
 
     /// Returns the slot table with all its pages.
     fn load_all_slots(&self, disk: &dyn Disk) -> Result<SlotTable, AuditError> {
         let load = |page: u32| {
             let location = self.checkpointer.slot_directory.get(page as usize).copied()?;
-            read_page_at(disk, &self.state.geometry, location).map(|bytes| bytes.to_vec())
+            let mirror = self.space.pool.mirror(location.segment);
+            read_page_at(disk, &self.state.geometry, location, mirror).map(|bytes| bytes.to_vec())
         };
         let is_metadata = |segment| self.space.pool.is_metadata(segment);
         self.state.map.slots.load_all(is_metadata, load).map_err(AuditError::UnreadableSlots)

@@ -7,6 +7,7 @@ use crate::machine::volume::{Volume, is_volume_size};
 use blockmap::{Absent, MAX_HEIGHT, Ref, RefTarget, Root, SLOTS_PER_PAGE, SlotId, height_for, page_bytes};
 use ondisk::{Manifest, SECTOR_BYTES, Superblock};
 use platform::{DURABLE_ALIGNMENT, Disk};
+use std::collections::{BTreeMap, BTreeSet};
 use types::LBAS_PER_BLOCK;
 
 /// Numbers of groups and records stay far below this.
@@ -20,17 +21,34 @@ pub(super) fn check_superblock(superblock: &Superblock) -> Result<(), RecoverErr
         [log.sequence, log.lsn, log.epoch, superblock.sequence].iter().all(|number| (1..MAX_NUMBER).contains(number));
     let are_runs = superblock.manifest.iter().all(|run| {
         let end = u64::from(run.sector()) * SECTOR_BYTES + u64::from(run.bytes());
-        run.segment() < geometry.segments() && run.bytes() > 0 && end <= geometry.segment_bytes / 2
+        run.segment().max(run.mirror()) < geometry.segments() && run.bytes() > 0 && end <= geometry.segment_bytes
     });
     if is_position && are_numbers && are_runs { Ok(()) } else { Err(RecoverError::Damaged("the superblock")) }
 }
 
-/// Checks that the references of a manifest are references.
-pub(super) fn check_manifest(manifest: &Manifest) -> Result<(), RecoverError> {
+/// Checks that the references of a manifest are references, and that every segment of metadata has
+/// a mirror of its own.
+pub(super) fn check_manifest(superblock: &Superblock, manifest: &Manifest) -> Result<(), RecoverError> {
     let are_roots =
         manifest.volumes.iter().all(|volume| Ref::from_bits(volume.root).is_some() && volume.height <= MAX_HEIGHT);
     let is_page = |bits: &u64| matches!(Ref::from_bits(*bits).map(Ref::target), Some(RefTarget::Page(_)));
-    if are_roots && manifest.drops.iter().all(is_page) { Ok(()) } else { Err(RecoverError::Damaged("the manifest")) }
+    let is_sound = are_roots && manifest.drops.iter().all(is_page) && are_mirrors(superblock, manifest);
+    if is_sound { Ok(()) } else { Err(RecoverError::Damaged("the manifest")) }
+}
+
+/// Returns true if no segment has two uses: as an original or as the mirror of one original.
+fn are_mirrors(superblock: &Superblock, manifest: &Manifest) -> bool {
+    let listed = manifest.segments.iter().zip(0..).filter_map(|(segment, number)| segment.map(|used| (number, used)));
+    let mut uses: BTreeMap<u32, Option<u32>> = listed.map(|(number, used)| (number, used.mirror)).collect();
+    for run in &superblock.manifest {
+        // The manifest does not list a segment that was opened for the manifest itself.
+        if *uses.entry(run.segment()).or_insert(Some(run.mirror())) != Some(run.mirror()) {
+            return false;
+        }
+    }
+    let mut mirrors = BTreeSet::new();
+    let is_free = |mirror: u32| (mirror as usize) < manifest.segments.len() && !uses.contains_key(&mirror);
+    uses.values().flatten().all(|mirror| is_free(*mirror) && mirrors.insert(*mirror))
 }
 
 impl Core {

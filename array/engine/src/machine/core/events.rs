@@ -21,8 +21,9 @@ impl Core {
         }
         match (purpose, result) {
             (IoPurpose::MapPage { id, place, is_mirror }, result) => {
-                let Self { loader, state, dispatcher, .. } = self;
-                let loaded = loader.map_page_read(id, (place, is_mirror), result.ok(), state, dispatcher);
+                let Self { loader, state, space, dispatcher, .. } = self;
+                let read = (place, is_mirror);
+                let loaded = loader.map_page_read(id, read, result.ok(), state, &space.pool, dispatcher);
                 self.page_loaded(Absent::Page(id), loaded);
             }
             (IoPurpose::SlotPage { page, location, is_mirror }, result) => {

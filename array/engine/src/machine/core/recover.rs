@@ -7,6 +7,7 @@ use crate::machine::checkpointer::Checkpointer;
 use crate::machine::checkpointer::metadata::sectors_of;
 use crate::machine::dedup::Dedup;
 use crate::machine::destager::Destager;
+use crate::machine::dirty::DirtyBlocks;
 use crate::machine::dispatcher::Dispatcher;
 use crate::machine::error::RecoverError;
 use crate::machine::io::{Action, Io, perform};
@@ -46,7 +47,7 @@ impl Core {
             return Err(RecoverError::TooShort { needed, found: disk.size() });
         }
         let manifest = read_manifest(disk, &superblock)?;
-        check_manifest(&manifest)?;
+        check_manifest(&superblock, &manifest)?;
         let (slot_pages, locations, drops) = (manifest.slot_pages, manifest.directory.clone(), manifest.drops.clone());
         let options = options.unwrap_or_else(|| Options::for_geometry(&superblock.geometry));
         let mut core = Self::assemble(&superblock, manifest, options);
@@ -75,10 +76,14 @@ impl Core {
             if let Some(segment) = segments.get_mut(run.segment() as usize) {
                 if segment.phase == Phase::Free {
                     (segment.kind, segment.phase, segment.usage) = (Kind::Metadata, Phase::Sealed, manifest.next_usage);
+                    segment.mirror = Some(run.mirror());
                 }
                 segment.live = segment.live.saturating_add(sectors_of(run.bytes()));
                 segment.sectors = segment.sectors.max(run.sector() + sectors_of(run.bytes()));
             }
+        }
+        for mirror in segments.iter().filter_map(|segment| segment.mirror).collect::<Vec<u32>>() {
+            segments[mirror as usize] = Segment::MIRROR;
         }
         let mut volumes = Volumes::default();
         for volume in &manifest.volumes {
@@ -94,7 +99,7 @@ impl Core {
             scheduler: Scheduler::new(options.write_cache),
             dispatcher: Dispatcher::default(),
             loader: PageLoader::default(),
-            destager: Destager::new(Dedup::new(options.index_bytes)),
+            destager: Destager::new(Dedup::new(options.index_bytes), DirtyBlocks::new(options.last_ticket)),
             space: Space::new(Pool::restore(segments, manifest.next_usage + 1)),
             stopped: None,
             is_consistent: true,
@@ -113,7 +118,7 @@ impl Core {
     ) -> Result<Vec<u64>, RecoverError> {
         let geometry = self.state.geometry;
         let slot_directory = &mut self.checkpointer.slot_directory;
-        for bytes in read_pages(disk, &geometry, &directory) {
+        for bytes in read_pages(disk, &geometry, &self.space.pool, &directory) {
             let mut bytes = bytes.ok_or(RecoverError::Damaged("a page of the slot directory"))?;
             for _ in 0..LOCATIONS_PER_PAGE {
                 slot_directory.extend(PageLocation::decode(&mut bytes));
@@ -129,7 +134,7 @@ impl Core {
             if (page as usize).is_multiple_of(PAGES_PER_BATCH) {
                 let batch =
                     self.checkpointer.slot_directory.chunks(PAGES_PER_BATCH).nth(page as usize / PAGES_PER_BATCH);
-                read = read_pages(disk, &geometry, batch.unwrap_or_default()).into_iter();
+                read = read_pages(disk, &geometry, &self.space.pool, batch.unwrap_or_default()).into_iter();
             }
             let bytes = read.next().flatten();
             let Self { state, space, .. } = self;
@@ -230,12 +235,14 @@ impl Core {
             Absent::Page(id) if state.map.pages.contains(id) => false,
             Absent::Page(id) => {
                 let slot = state.map.slots.get(id);
-                let page = slot.and_then(|slot| read_map_page(disk, &state.geometry, &slot));
+                let page = slot.and_then(|slot| read_map_page(disk, &state.geometry, &space.pool, &slot));
                 page.map(|page| state.map.pages.insert_stored(id, page)).is_some()
             }
             Absent::Slots(page) => {
                 let location = checkpointer.slot_directory.get(page as usize).copied();
-                let bytes = location.and_then(|location| read_page_at(disk, &state.geometry, location));
+                let bytes = location.and_then(|location| {
+                    read_page_at(disk, &state.geometry, location, space.pool.mirror(location.segment))
+                });
                 bytes.is_some_and(|bytes| state.load_slot_page(&space.pool, page, &bytes))
             }
         }
@@ -273,9 +280,9 @@ impl Core {
 
 /// Returns a segment as a manifest lists it. One that was open is not filled further.
 fn restored(segment: Option<ManifestSegment>) -> Segment {
-    let Some(ManifestSegment { is_metadata, live, sectors, summary, usage }) = segment else { return Segment::FREE };
-    let kind = if is_metadata { Kind::Metadata } else { Kind::Data };
-    Segment { kind, phase: Phase::Sealed, live, usage, sectors, summary }
+    let Some(ManifestSegment { mirror, live, sectors, summary, usage }) = segment else { return Segment::FREE };
+    let kind = if mirror.is_some() { Kind::Metadata } else { Kind::Data };
+    Segment { kind, phase: Phase::Sealed, live, usage, sectors, summary, mirror }
 }
 
 fn chain_at(superblock: &Superblock) -> Chain {

@@ -31,6 +31,11 @@ impl Core {
         self.stopped.is_none() && (!pinned.is_metadata() || self.quiet_mark(pinned) == Some(mark))
     }
 
+    /// Returns the segment with the second copy of what a segment of metadata holds.
+    pub(crate) fn mirror(&self, segment: u32) -> Option<u32> {
+        self.space.pool.mirror(segment)
+    }
+
     /// Returns the page of the slot table, and its location, that must be loaded to know whether
     /// an entry is needed.
     pub(crate) fn missing_slot_page(&self, entry: &SummaryEntry) -> Option<(u32, PageLocation)> {

@@ -129,13 +129,13 @@ fn with_slot_loaded<T>(
     loop {
         let asked = access.with_core(|core| match core.missing_slot_page(entry) {
             None => Ok(ask(core)),
-            Some(missing) => Err((missing, *core.geometry())),
+            Some((page, location)) => Err((page, location, core.mirror(location.segment), *core.geometry())),
         });
-        let ((page, location), geometry) = match asked {
+        let (page, location, mirror, geometry) = match asked {
             Ok(answer) => return answer,
             Err(missing) => missing,
         };
-        let Some(bytes) = read_page_at(disk, &geometry, location) else { return access.with_core(&ask) };
+        let Some(bytes) = read_page_at(disk, &geometry, location, mirror) else { return access.with_core(&ask) };
         let asked = access.with_core(|core| core.load_slot_page(page, location, &bytes).then(|| ask(core)));
         if let Some(answer) = asked {
             return answer;

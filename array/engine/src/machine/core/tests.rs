@@ -256,7 +256,8 @@ fn copy_with_damaged_map_reports_a_source_block() {
     };
     let place = bench.core.state.map.slots.get(root).unwrap().place.unwrap();
     let at = bench.core.state.geometry.sector_start(place.segment, u32::from(place.sector));
-    for copy in [at, bench.core.state.geometry.mirror_offset(at)] {
+    let mirror = bench.core.space.pool.mirror(place.segment).unwrap();
+    for copy in [at, bench.core.state.geometry.mirror_offset(at, mirror)] {
         bench.disk.write_at(copy, &[&[0xEE; 512]], Durability::Durable).unwrap();
     }
     (bench.core, _) = Core::recover(&bench.disk, Some(bench.options)).unwrap();

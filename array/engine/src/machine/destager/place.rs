@@ -4,7 +4,7 @@ use super::{DestageContext, Destager, OpenSegment};
 use crate::machine::batch::{Batch, Pair};
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::dirty::{DirtyBlock, Ticket};
-use crate::machine::dispatcher::{Dispatcher, IoPurpose, WorkPurpose, summary_of};
+use crate::machine::dispatcher::{Dispatcher, IoPurpose, WorkPurpose};
 use crate::machine::io::Io;
 use crate::machine::pool::Kind;
 use crate::machine::space::Space;
@@ -183,8 +183,7 @@ impl Destager {
             cx.space.pool.seal(writer.fill());
         }
         let fill = cx.space.pool.open(Kind::Data, spare)?;
-        let limit = cx.state.geometry.segment_sectors();
-        self.open[open].writer = Some(SegmentWriter::new(cx.state.array, cx.state.geometry, fill, limit));
+        self.open[open].writer = Some(SegmentWriter::new(cx.state.array, cx.state.geometry, fill));
         self.append_to_open(open, group, bytes, crc)
     }
 
@@ -199,8 +198,8 @@ impl Destager {
     fn cut_chunk(&mut self, open: usize, space: &mut Space, checkpointer: &Checkpointer, dispatcher: &mut Dispatcher) {
         let OpenSegment { writer, chunk } = &mut self.open[open];
         let Some(writer) = writer else { return };
-        let Some(Chunk { offset, data, .. }) = writer.cut() else { return };
-        dispatcher.writes.summaries += summary_of(&data);
+        let Some(Chunk { offset, data, overhead, .. }) = writer.cut() else { return };
+        dispatcher.writes.summaries += overhead;
         let fill = writer.fill();
         space.pool.set_fill(fill);
         self.chunk_writes += 1;

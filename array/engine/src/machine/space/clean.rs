@@ -111,8 +111,8 @@ impl Space {
     fn max_live(&self, kind: Kind, geometry: &ArrayGeometry) -> u32 {
         match kind {
             Kind::Data if self.backpressure.space => max_live_with_gain(geometry),
-            Kind::Data => filled_sectors(geometry, kind) / 16 * 15,
-            Kind::Metadata => filled_sectors(geometry, kind) / 4 * 3,
+            Kind::Data => filled_sectors(geometry) / 16 * 15,
+            Kind::Metadata | Kind::Mirror => filled_sectors(geometry) / 4 * 3,
         }
     }
 
@@ -122,7 +122,7 @@ impl Space {
         let data = if self.may_move(view) { self.victim(Kind::Data, geometry) } else { None };
         let dead = |victim: &u32| {
             let segment = self.pool.segments()[*victim as usize];
-            filled_sectors(geometry, segment.kind).saturating_sub(segment.live)
+            segment.kind.copies() * u64::from(filled_sectors(geometry).saturating_sub(segment.live))
         };
         [data, self.victim(Kind::Metadata, geometry)].into_iter().flatten().max_by_key(dead)
     }
@@ -131,7 +131,7 @@ impl Space {
     fn victim(&self, kind: Kind, geometry: &ArrayGeometry) -> Option<u32> {
         let (live, _) = self.pool.live_sectors();
         let segment = u64::from(geometry.segment_sectors());
-        let filled = filled_sectors(geometry, kind);
+        let filled = filled_sectors(geometry);
         let is_unchanged = |(then, stored)| live + segment > then && self.stored_segments(geometry) <= stored + 1;
         let is_fruitless = |record: &CleaningRecord| record.fruitless_at.is_some_and(is_unchanged);
         let most = match kind {
@@ -176,7 +176,7 @@ impl Space {
         let Segment { kind, usage, sectors, .. } = self.pool.segments()[victim as usize];
         match kind {
             Kind::Data => self.cleaner.relocation = Some(Relocation { segment: victim, usage, moved: 0 }),
-            Kind::Metadata => {
+            Kind::Metadata | Kind::Mirror => {
                 let before = (self.pool.used(), self.stored_segments(&cx.state.geometry));
                 self.cleaner.before.get_or_insert(before);
             }
@@ -341,6 +341,6 @@ fn max_moved(state: &ArrayState) -> u64 {
 
 /// Returns the live sectors above which moving a segment of data gains nothing.
 fn max_live_with_gain(geometry: &ArrayGeometry) -> u32 {
-    let filled = filled_sectors(geometry, Kind::Data);
+    let filled = filled_sectors(geometry);
     filled - filled / 64
 }
