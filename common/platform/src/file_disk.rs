@@ -59,6 +59,9 @@ pub struct FileDisk {
     size: AtomicU64,
     /// The file system or the device cannot release space.
     keeps_space: AtomicBool,
+    /// A flush has failed. The system reports a lost write to one flush only, so a later flush that
+    /// succeeds proves nothing.
+    has_lost_writes: AtomicBool,
     /// Buffers that no write uses.
     bounces: Mutex<Vec<Bounce>>,
 }
@@ -102,6 +105,7 @@ impl FileDisk {
             is_block_device,
             size: AtomicU64::new(0),
             keeps_space: AtomicBool::new(false),
+            has_lost_writes: AtomicBool::new(false),
             bounces: Mutex::new(vec![Bounce::new()]),
         };
         let length = disk.length()?;
@@ -116,10 +120,18 @@ impl FileDisk {
     pub fn grow(&self, size: u64) -> Result<(), DiskError> {
         self.extend(size)?;
         // The new length must survive a power failure before any write beyond the old end is
-        // acknowledged.
-        rustix::fs::fsync(&self.cached).map_err(disk_error)?;
+        // acknowledged. A failure may belong to any write, so later flushes fail as well.
+        self.note_flush(rustix::fs::fsync(&self.cached))?;
         self.size.fetch_max(size, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Passes the result of a flush on. After a failure, every later flush fails.
+    fn note_flush(&self, result: Result<(), Errno>) -> Result<(), DiskError> {
+        if result.is_err() {
+            self.has_lost_writes.store(true, Ordering::Release);
+        }
+        result.map_err(disk_error)
     }
 
     /// Returns true for a block device, false for a file.
@@ -319,7 +331,10 @@ impl Disk for FileDisk {
     }
 
     fn flush(&self) -> Result<(), DiskError> {
-        rustix::fs::fdatasync(&self.cached).map_err(disk_error)
+        if self.has_lost_writes.load(Ordering::Acquire) {
+            return Err(DiskError::Io("an earlier flush failed".into()));
+        }
+        self.note_flush(rustix::fs::fdatasync(&self.cached))
     }
 
     fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
@@ -411,6 +426,16 @@ mod tests {
             disk.read_at(4096, &mut read).unwrap();
             assert!(read == all[..length], "{length} bytes");
         }
+    }
+
+    #[test]
+    fn flush_after_a_failed_one_fails() {
+        let scratch = TemporaryDirectory::new(None, "file-disk-").unwrap();
+        let disk = FileDisk::create(&scratch.path().join("array"), 64 << 10).unwrap();
+        disk.flush().unwrap();
+        assert!(disk.note_flush(Err(Errno::IO)).is_err());
+        assert_eq!(disk.flush(), Err(DiskError::Io("an earlier flush failed".into())));
+        assert!(disk.read_at(0, &mut [0; 8]).is_ok(), "reads are served");
     }
 
     #[test]

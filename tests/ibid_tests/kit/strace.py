@@ -21,13 +21,15 @@ def missing() -> str:
 class Injection:
     """Injects a fault into all calls of `calls` on one file by a process, while the context lasts.
 
-    `fault` is strace's: error=EIO, delay_enter=8s.
+    `fault` is strace's: error=EIO, delay_enter=8s. `more` are faults of further calls: preadv2:error=EAGAIN.
     """
 
-    def __init__(self, pid: int, path: Path, calls: str, fault: str, log: Path):
+    def __init__(self, pid: int, path: Path, calls: str, fault: str, log: Path, more: tuple[str, ...] = ()):
         self.calls = calls
         command = ["strace", "-f", "-q", "-p", str(pid), "-P", str(path), "-o", str(log)]
-        command += ["-e", f"trace={calls}", "-e", f"inject={calls}:{fault}"]
+        command += ["-e", "trace=" + ",".join([calls, *(other.split(":")[0] for other in more)])]
+        for injected in (f"{calls}:{fault}", *more):
+            command += ["-e", f"inject={injected}"]
         self.trace, self.log, self.pid, self.command = log, log.with_suffix(".err"), pid, command
         self.process: Process | None = None
 

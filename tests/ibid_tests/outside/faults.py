@@ -117,10 +117,10 @@ class Rig:
         self.load.over.set()
         self.array.__exit__()
 
-    def inject(self, calls: str, fault: str) -> Injection:
+    def inject(self, calls: str, fault: str, *more: str) -> Injection:
         trace = self.lab.scratch("faults") / f"{self.name}.strace"
         trace.unlink(missing_ok=True)
-        return Injection(self.array.process.pid, self.array.data / "array", calls, fault, trace)
+        return Injection(self.array.process.pid, self.array.data / "array", calls, fault, trace, more)
 
     def unit_ready(self) -> tuple[int, int, int] | None:
         """The sense data of TEST UNIT READY on a new session; None for GOOD."""
@@ -159,10 +159,10 @@ class Rig:
         return f"{count(found)} blocks intact"
 
 
-def stops(lab: Lab, name: str, call: str, trigger: Callable[[Rig], None]) -> str:
+def stops(lab: Lab, name: str, call: str, trigger: Callable[[Rig], None], fault: str = "error=EIO") -> str:
     """EIO on a call that writes: the engine stops and reports it, the process ends, a restart recovers everything."""
     with Rig(lab, name) as rig:
-        with rig.inject(call, "error=EIO"):
+        with rig.inject(call, fault):
             trigger(rig)
             rig.await_log("engine I/O failed", 30)
             alerted = rig.await_alert("engine stopped", ALERT_SECONDS)
@@ -200,6 +200,18 @@ def checkpoint(rig: Rig) -> None:
         rig.array.admin("array", "space", "--refresh")
 
 
+def grow(rig: Rig) -> None:
+    """Growth flushes the file. That flush fails, so the flush of the checkpoint after it must fail as well: the system
+    reports a lost write only once."""
+    try:
+        rig.array.admin("array", "grow", "--capacity", "5GiB")
+    except Failed as e:
+        assert "cannot grow" in str(e), e
+    else:
+        raise AssertionError("the array has grown although the flush failed")
+    checkpoint(rig)
+
+
 def fill(rig: Rig) -> None:
     """Fills segments until the file system has to reserve new ones."""
     with contextlib.suppress(Failed):
@@ -230,9 +242,29 @@ def reads_fail(lab: Lab) -> str:
         return f"{refused} reads 03/11, alert after {alerted:.1f} s, all readable afterwards; {rig.recovered()}"
 
 
-def hangs(lab: Lab, call: str, trigger: Callable[[Rig], None]) -> str:
+def read(rig: Rig) -> None:
+    """Reads blocks that are not in memory until one does not answer."""
+    with contextlib.suppress(Closed, OSError), Connection(rig.array.ports[0], limit=200) as c:
+        c.login(rig.array.iqn, "iqn.2026-11.test:reader")
+        for block in list(rig.load.acknowledged):
+            good(c, cdb(0x28, block), read=BLOCK)
+
+
+def owner_block(lab: Lab) -> str:
+    """EIO on the owner block, which no data depends on: a log line, and everything continues."""
+    with Rig(lab, "EIO pwrite64") as rig:
+        with rig.inject("pwrite64", "error=EIO"):
+            rig.await_log("owner block not written", 30)
+            assert rig.unit_ready() is None
+        rig.load.stop()
+        assert rig.load.ended_with is None, f"a write failed: {rig.load.ended_with}"
+        assert rig.array.stop() == 0
+        return rig.recovered()
+
+
+def hangs(lab: Lab, call: str, trigger: Callable[[Rig], None], *more: str) -> str:
     """A call that does not end: a warning, an alert, and SIGTERM ends the process nevertheless."""
-    with Rig(lab, f"hang {call}") as rig, rig.inject(call, "delay_enter=300s") as injection:
+    with Rig(lab, f"hang {call}") as rig, rig.inject(call, "delay_enter=300s", *more) as injection:
         thread = threading.Thread(target=trigger, args=(rig,), daemon=True)
         thread.start()
         rig.await_log("I/O takes long", 30)
@@ -272,10 +304,16 @@ def run(lab: Lab) -> Iterator[Result]:
         ("EIO on pwritev (segments)", lambda: stops(lab, "EIO pwritev", "pwritev", checkpoint)),
         ("EIO on fdatasync", lambda: stops(lab, "EIO fdatasync", "fdatasync", checkpoint)),
         ("EIO on fallocate", lambda: stops(lab, "EIO fallocate", "fallocate", fill)),
+        ("EIO on one fdatasync", lambda: stops(lab, "EIO one", "fdatasync", checkpoint, "error=EIO:when=1")),
+        ("EIO on one fsync (growth)", lambda: stops(lab, "EIO fsync", "fsync", grow, "error=EIO:when=1")),
+        ("EIO on pwrite64 (owner block)", lambda: owner_block(lab)),
         ("EIO on pread64 and preadv2", lambda: reads_fail(lab)),
         ("pwritev2 of 7 s", lambda: slow(lab)),
         ("pwritev2 that hangs", lambda: hangs(lab, "pwritev2", nothing)),
         ("fdatasync that hangs", lambda: hangs(lab, "fdatasync", checkpoint)),
+        ("fallocate that hangs", lambda: hangs(lab, "fallocate", fill)),
+        # The attempt without waiting finds nothing in the page cache, so each read of the drive may wait.
+        ("pread64 that hangs", lambda: hangs(lab, "pread64", read, "preadv2:error=EAGAIN")),
     ]
     # Mostly waiting, so several run at a time. Each has an array of its own.
     with ThreadPoolExecutor(4) as pool:
