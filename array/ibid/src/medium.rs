@@ -49,9 +49,7 @@ pub(crate) struct Medium {
 
 /// Opens a file or device. Refuses if another process or another machine uses it.
 ///
-/// Takes 2 s if the last owner was another machine, or another start of this one, and did not stop
-/// cleanly. Otherwise its end is certain: it has released the block, or this machine has released
-/// its lock.
+/// Takes 2 s if the last owner did not stop cleanly and its end is not certain.
 pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Medium, Problem> {
     let disk = match purpose {
         Purpose::Read => FileDisk::open_read_only(path),
@@ -99,13 +97,13 @@ fn check_owner(path: &Path, disk: &FileDisk, observation: Duration) -> Result<Op
     let Ok(first) = disk.read_uncached(OWNER_OFFSET) else { return Ok(None) };
     let owner = OwnerBlock::decode(&first);
     let has_stopped = match &owner {
-        Some(owner) => !owner.is_in_use || is_of_this_boot(owner),
+        Some(owner) => !owner.is_in_use || (!disk.is_block_device() && has_ended(owner)),
         None => first.iter().all(|byte| *byte == 0),
     };
     if has_stopped {
         return Ok(owner);
     }
-    tracing::info!("last owner was another machine or start; observing it for {} s", observation.as_secs());
+    tracing::info!("last owner did not stop cleanly; observing it for {} s", observation.as_secs());
     let began = clock::now();
     while clock::now().saturating_duration_since(began) < observation {
         clock::sleep(OBSERVATION_STEP);
@@ -121,10 +119,14 @@ fn check_owner(path: &Path, disk: &FileDisk, observation: Duration) -> Result<Op
     Ok(owner)
 }
 
-/// The lock of an owner of this boot is free, so its process has ended.
-fn is_of_this_boot(owner: &OwnerBlock) -> bool {
+/// Returns true if the owner was a process of this boot that has ended.
+///
+/// The lock of a file proves that for its other names. It does not prove it for a loop device over
+/// the file, so the process must have ended, too. For a device nothing proves it: one medium may be
+/// several devices of a machine (paths of a multipath disk, loop devices over one file).
+fn has_ended(owner: &OwnerBlock) -> bool {
     let boot = process::boot_id();
-    boot != [0; 16] && owner.boot == boot
+    boot != [0; 16] && owner.boot == boot && !process::is_running_elsewhere(owner.pid)
 }
 
 fn in_use(path: &Path, owner: &OwnerBlock) -> Problem {
@@ -169,6 +171,8 @@ mod tests {
     use platform::TemporaryDirectory;
 
     const BYTES: u64 = 64 << 10;
+    /// Above the largest process id of Linux.
+    const NO_PROCESS: u32 = 1 << 30;
 
     fn block(boot: [u8; 16], beat: u64) -> OwnerBlock {
         let (host, name) = ("node-b".to_owned(), "east".to_owned());
@@ -223,9 +227,26 @@ mod tests {
         let stopped = OwnerBlock { is_in_use: false, ..block([9; 16], 1) };
         write(&disk, &stopped);
         assert_eq!(check_owner(&path, &disk, long).unwrap(), Some(stopped));
-        let killed = block(process::boot_id(), 1);
+        let killed = OwnerBlock { pid: NO_PROCESS, ..block(process::boot_id(), 1) };
         write(&disk, &killed);
         assert_eq!(check_owner(&path, &disk, long).unwrap(), Some(killed));
+    }
+
+    #[test]
+    fn running_owner_under_another_node_is_named() {
+        let (_scratch, path, disk) = scratch();
+        // Process 1 runs, and holds no lock on the file: as through a loop device over it.
+        let running = |beat| OwnerBlock { pid: 1, ..block(process::boot_id(), beat) };
+        write(&disk, &running(1));
+        let beating = std::thread::spawn(move || {
+            for beat in 2..200 {
+                write(&disk, &running(beat));
+                clock::sleep(Duration::from_millis(20));
+            }
+        });
+        let Err(refused) = open(&path, Purpose::Write) else { panic!("a running owner was ignored") };
+        assert!(format!("{refused:?}").contains("process 1 on host 'node-b'"), "{refused:?}");
+        beating.join().unwrap();
     }
 
     #[test]

@@ -63,6 +63,13 @@ pub fn raise_file_limit() -> Option<u64> {
     }
 }
 
+/// Returns true if another process of this machine has the id `pid`, whatever program it runs.
+pub fn is_running_elsewhere(pid: u32) -> bool {
+    let id = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let is_running = |id| rustix::process::test_kill_process(id) != Err(rustix::io::Errno::SRCH);
+    pid != std::process::id() && id.is_some_and(is_running)
+}
+
 /// Returns the id of this start of the machine's kernel (a UUID), or zeros if the system has none.
 pub fn boot_id() -> [u8; 16] {
     let text = kernel_text("/proc/sys/kernel/random/boot_id");
@@ -96,6 +103,13 @@ mod tests {
         for number in [-1, 0, 2, 1_000_000] {
             assert!(InheritedOutput::take(number).is_err(), "{number}");
         }
+    }
+
+    #[test]
+    fn running_processes_are_found() {
+        assert!(is_running_elsewhere(1));
+        assert!(!is_running_elsewhere(std::process::id()), "this one is not another");
+        assert!([0, 1 << 30, u32::MAX].into_iter().all(|pid| !is_running_elsewhere(pid)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 """An array on a block device (a loop device): every second user is refused, and nothing that it tries harms the array.
 
-Second users are other servers, through the same and through another device node, mkfs, wipefs and blkdiscard, `ibid fsck`, and
-another machine, which is simulated by an owner block with beats of its own. Needs root for the loop device.
+Second users are other servers, through the same and through another device node, through another device over the same medium,
+mkfs, wipefs and blkdiscard, `ibid fsck`, and another machine, which is simulated by an owner block with beats of its own. Needs
+root for the loop device.
 """
 
 from __future__ import annotations
@@ -190,6 +191,23 @@ def users(lab: Lab, scratch: Path, device: Path) -> list[tuple[str, Callable[[],
         assert not (scratch / "rival").exists(), "a refused server left files"
         return "refused on both nodes; the process is named"
 
+    def same_file() -> str:
+        """Another loop device over the same file is another device for the system: only the owner block shows the array."""
+        medium = scratch / "medium"
+        found = run_command(["losetup", "--find", "--show", str(medium)])
+        second = Path(found.stdout.strip())
+        try:
+            error = rivals.serve(second)
+            assert f"process {array.process.pid} on host" in error, error
+            for path in (second, medium):
+                said = rivals.fsck(path, NOT_RUN)
+                assert f"process {array.process.pid} " in said, said
+        finally:
+            run_command(["losetup", "--detach", str(second)])
+        assert array.process.alive(), "the first array was displaced"
+        assert not (scratch / "rival").exists(), "a refused server left files"
+        return "a second loop device and the file itself are refused; the process is named"
+
     def tools() -> str:
         try:
             os.close(os.open(node, os.O_RDWR | os.O_EXCL))
@@ -240,6 +258,7 @@ def users(lab: Lab, scratch: Path, device: Path) -> list[tuple[str, Callable[[],
         ("array on a loop device", start),
         ("server without root", other_users),
         ("second servers on both device nodes", second_servers),
+        ("second device over the same file", same_file),
         ("mkfs, wipefs, blkdiscard while serving", tools),
         ("fsck while serving", fsck_of_a_running_array),
         ("data after all of that", content),
