@@ -321,7 +321,6 @@ const MAX_DETAIL_CHARS: usize = 500;
 /// Returns the text with control characters and line separators escaped, so that values from the
 /// wire forge no log lines.
 fn escape_for_log(text: &str) -> String {
-    let is_harmful = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars().take(MAX_DETAIL_CHARS) {
         if is_harmful(c) {
@@ -331,6 +330,11 @@ fn escape_for_log(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Returns true for characters that end a line or change its order on a screen.
+fn is_harmful(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns true for keys that identify the initiator and the session.
@@ -387,6 +391,6 @@ fn find<'a>(pairs: &'a Pairs, wanted: &str) -> Option<&'a str> {
 /// Normalises an iSCSI name to lower case (RFC 7143 4.2.7.1); `None` if it is empty, too long or
 /// malformed.
 fn normalise_name(name: &str) -> Option<String> {
-    let fits = !name.is_empty() && name.len() <= MAX_NAME_LEN && name.chars().all(|c| !c.is_control() && c != ' ');
+    let fits = !name.is_empty() && name.len() <= MAX_NAME_LEN && name.chars().all(|c| !is_harmful(c) && c != ' ');
     fits.then(|| name.to_lowercase())
 }

@@ -327,6 +327,16 @@ fn values_in_refusals_forge_no_log_lines() {
 }
 
 #[test]
+fn names_with_line_ends_or_changed_order_are_refused() {
+    for name in ["iqn.2026-11.org:a\nb", "iqn.2026-11.org:a\u{2028}b", "iqn.2026-11.org:a\u{202e}b"] {
+        let mut script = Script::new(Authority::default());
+        script.ask(request(Stage::Security, None), &[("InitiatorName", name), INTRODUCTION[1]]);
+        let refusal = script.refusal();
+        assert_eq!((refusal.status, &refusal.initiator), (LoginStatus::MissingParameter, &None), "{name:?}");
+    }
+}
+
+#[test]
 fn refusal_names_an_initiator_that_is_not_admitted() {
     let mut script =
         Script::new(Authority { authentication: Err(LoginStatus::AuthorizationFailure), ..Authority::default() });
