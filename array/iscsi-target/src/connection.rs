@@ -203,7 +203,7 @@ impl Connection {
         if !is_discovery {
             self.max_read_bytes = MAX_READ_BYTES;
         }
-        let slot = shared.registry.register((!is_discovery).then_some(&name), &inbox).await;
+        let slot = shared.registry.register((!is_discovery).then_some(&name), established.tsih, &inbox).await;
         let port = shared.port(self.portal);
         Session::new(shared, connection, Nexus::new(slot.id, name, inbox), port, local, slot, is_discovery)
     }

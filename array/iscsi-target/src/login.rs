@@ -106,14 +106,14 @@ impl LoginAuthority for Authority {
                     self.shared.login_limit.succeeded(self.slot.source(), &request.initiator);
                 }
                 let nexus = nexus_of(request, self.target_port);
-                let replaces = self.shared.registry.is_registered(&nexus);
+                let replaces = self.shared.registry.tsih(&nexus).is_some();
                 if request.kind != SessionKind::Discovery && !self.slot.admit_session(&nexus.initiator.iqn, replaces) {
                     return Err(LoginStatus::OutOfResources);
                 }
                 Ok(self.shared.next_tsih())
             }
             // Sessions have one connection (MaxConnections=1).
-            _ if self.shared.registry.is_registered(&nexus_of(request, self.target_port)) => {
+            tsih if self.shared.registry.tsih(&nexus_of(request, self.target_port)) == Some(tsih) => {
                 Err(LoginStatus::TooManyConnections)
             }
             // Error recovery level 0 cannot reinstate a connection that was lost.

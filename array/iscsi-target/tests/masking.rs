@@ -271,13 +271,13 @@ async fn chap_guesses_are_limited_and_names_are_hidden() {
 async fn second_connection_of_a_session_is_refused() {
     let array = Array::start().await;
     let host = array.host(ALPHA).await;
-    let status = |isid: u8| {
+    let status = |isid: u8, tsih| {
         let text = format!("InitiatorName={ALPHA}\0TargetName={}\0SessionType=Normal\0", array.catalog.target_iqn());
         let request = LoginRequest {
             stage: Stage::Operational,
             transit_to: Some(Stage::FullFeature),
             isid: [0x80, 0, 0, 0, 0, isid],
-            tsih: 1,
+            tsih,
             cid: 2,
             data: Bytes::from(text),
             ..LoginRequest::default()
@@ -295,8 +295,9 @@ async fn second_connection_of_a_session_is_refused() {
             u16::from_be_bytes([answer[36], answer[37]])
         }
     };
-    assert_eq!(status(1).await, 0x0206);
-    assert_eq!(status(7).await, 0x020a, "no such session");
+    assert_eq!(status(1, 1).await, 0x0206);
+    assert_eq!(status(1, 9).await, 0x020a, "the initiator port has another session");
+    assert_eq!(status(7, 1).await, 0x020a, "the session is of another initiator port");
     host.logout().await;
 }
 

@@ -11,6 +11,8 @@ use tokio::sync::watch;
 struct Entry {
     /// `None` for a discovery session; any number of them may exist.
     name: Option<NexusName>,
+    /// Target session identifying handle.
+    tsih: u16,
     inbox: Arc<Inbox>,
     /// Closed when the session has ended.
     ended: watch::Receiver<()>,
@@ -35,9 +37,14 @@ impl SessionRegistry {
     ///
     /// A session of the same nexus is closed first. This returns after that session and all its
     /// commands have ended (session reinstatement, RFC 7143 6.3.5).
-    pub(crate) async fn register(self: &Arc<Self>, name: Option<&NexusName>, inbox: &Arc<Inbox>) -> SessionSlot {
+    pub(crate) async fn register(
+        self: &Arc<Self>,
+        name: Option<&NexusName>,
+        tsih: u16,
+        inbox: &Arc<Inbox>,
+    ) -> SessionSlot {
         loop {
-            let mut ended = match self.try_register(name, inbox) {
+            let mut ended = match self.try_register(name, tsih, inbox) {
                 Ok(slot) => return slot,
                 Err(ended) => ended,
             };
@@ -49,6 +56,7 @@ impl SessionRegistry {
     fn try_register(
         self: &Arc<Self>,
         name: Option<&NexusName>,
+        tsih: u16,
         inbox: &Arc<Inbox>,
     ) -> Result<SessionSlot, watch::Receiver<()>> {
         let mut sessions = self.sessions.lock();
@@ -59,13 +67,13 @@ impl SessionRegistry {
         }
         let (sender, ended) = watch::channel(());
         let id = NexusId(self.next.fetch_add(1, Ordering::Relaxed) + 1);
-        sessions.insert(id, Entry { name: name.cloned(), inbox: inbox.clone(), ended });
+        sessions.insert(id, Entry { name: name.cloned(), tsih, inbox: inbox.clone(), ended });
         Ok(SessionSlot { registry: self.clone(), id, _ended: sender })
     }
 
-    /// Returns true if the nexus has a session.
-    pub(crate) fn is_registered(&self, name: &NexusName) -> bool {
-        self.sessions.lock().values().any(|entry| entry.name.as_ref() == Some(name))
+    /// Returns the handle of the session of a nexus.
+    pub(crate) fn tsih(&self, name: &NexusName) -> Option<u16> {
+        self.sessions.lock().values().find(|entry| entry.name.as_ref() == Some(name)).map(|entry| entry.tsih)
     }
 
     /// Asks every session to request a logout of its initiator within `seconds`.
@@ -114,23 +122,23 @@ mod tests {
     async fn one_initiator_port_has_a_session_at_each_port() {
         let registry = Arc::new(SessionRegistry::default());
         let inbox = Arc::new(Inbox::default());
-        let _first = registry.register(Some(&name(1, 1)), &inbox).await;
-        let _second = registry.register(Some(&name(1, 2)), &inbox).await;
+        let _first = registry.register(Some(&name(1, 1)), 1, &inbox).await;
+        let _second = registry.register(Some(&name(1, 2)), 2, &inbox).await;
         assert_eq!(registry.len(), 2);
-        assert!(registry.is_registered(&name(1, 2)) && !registry.is_registered(&name(1, 3)));
+        assert_eq!([1, 2, 3].map(|port| registry.tsih(&name(1, port))), [Some(1), Some(2), None]);
     }
 
     #[tokio::test]
     async fn second_login_of_a_nexus_waits_for_the_first_to_end() {
         let registry = Arc::new(SessionRegistry::default());
         let (first_inbox, second_inbox) = (Arc::new(Inbox::default()), Arc::new(Inbox::default()));
-        let first = registry.register(Some(&name(1, 1)), &first_inbox).await;
-        let other = registry.register(Some(&name(2, 1)), &second_inbox).await;
+        let first = registry.register(Some(&name(1, 1)), 1, &first_inbox).await;
+        let other = registry.register(Some(&name(2, 1)), 2, &second_inbox).await;
         assert_ne!(first.id, other.id);
 
         let waiting = tokio::spawn({
             let (registry, inbox) = (registry.clone(), second_inbox.clone());
-            async move { registry.register(Some(&name(1, 1)), &inbox).await }
+            async move { registry.register(Some(&name(1, 1)), 3, &inbox).await }
         });
         first_inbox.filled().await;
         let (mut completions, mut events) = (Vec::new(), Vec::new());
