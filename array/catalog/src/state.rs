@@ -298,6 +298,11 @@ impl CatalogState {
         self.initiators.get(&iqn.to_owned()).and_then(|id| self.hosts.get(id))
     }
 
+    /// Returns true if a host lists this initiator by its name, not only with `*`.
+    pub fn lists_initiator(&self, iqn: &str) -> bool {
+        self.owner(&iqn.to_ascii_lowercase()).is_some()
+    }
+
     /// Returns the host of an initiator: the one that lists its name, else the one that lists `*`.
     pub fn host_of_initiator(&self, iqn: &str) -> Option<&Arc<Host>> {
         self.owner(&iqn.to_ascii_lowercase()).or_else(|| self.owner(ANY_INITIATOR))

@@ -107,7 +107,9 @@ impl LoginAuthority for Authority {
                 }
                 let nexus = nexus_of(request, self.target_port);
                 let replaces = self.shared.registry.tsih(&nexus).is_some();
-                if request.kind != SessionKind::Discovery && !self.slot.admit_session(&nexus.initiator.iqn, replaces) {
+                let iqn = &nexus.initiator.iqn;
+                let is_wildcard = !self.shared.catalog.state().lists_initiator(iqn);
+                if request.kind != SessionKind::Discovery && !self.slot.admit_session(iqn, is_wildcard, replaces) {
                     return Err(LoginStatus::OutOfResources);
                 }
                 Ok(self.shared.next_tsih())

@@ -47,18 +47,19 @@ impl Table {
         self.by_source.get(&source).copied().unwrap_or(0)
     }
 
-    /// Returns the source that has to give a connection up for a new one of `source`.
-    fn source_to_evict(&self, source: Source) -> Option<Source> {
-        if self.count_of(source) >= MAX_ANONYMOUS_PER_SOURCE {
-            return Some(source);
+    /// Evicts a connection if a new one of `source` needs its slot: the oldest of the same source,
+    /// or of the sources that have the most.
+    fn make_room(&mut self, source: Source) {
+        let is_greedy = self.count_of(source) >= MAX_ANONYMOUS_PER_SOURCE;
+        if !is_greedy && self.anonymous.len() < MAX_ANONYMOUS {
+            return;
         }
-        let is_full = self.anonymous.len() >= MAX_ANONYMOUS;
-        let greediest = self.by_source.iter().max_by_key(|(_, count)| **count);
-        greediest.map(|(source, _)| *source).filter(|_| is_full)
-    }
-
-    fn evict_oldest_of(&mut self, source: Source) {
-        let oldest = self.anonymous.iter().find(|(_, connection)| connection.source == source).map(|(id, _)| *id);
+        let most = self.by_source.values().max().copied().unwrap_or(0);
+        let gives_way = |candidate: Source| match is_greedy {
+            true => candidate == source,
+            false => self.count_of(candidate) == most,
+        };
+        let oldest = self.anonymous.iter().find(|(_, connection)| gives_way(connection.source)).map(|(id, _)| *id);
         if let Some(evicted) = oldest.and_then(|id| self.remove_anonymous(id)) {
             evicted.evicted.notify_one();
         }
@@ -83,9 +84,7 @@ impl ConnectionSlots {
     pub(crate) fn accept(self: &Arc<Self>, source: Source) -> Arc<ConnectionSlot> {
         let evicted = Arc::new(Notify::new());
         let mut table = self.table.lock();
-        if let Some(victim) = table.source_to_evict(source) {
-            table.evict_oldest_of(victim);
-        }
+        table.make_room(source);
         let id = table.next;
         table.next += 1;
         table.anonymous.insert(id, Anonymous { source, evicted: evicted.clone() });
@@ -183,6 +182,15 @@ mod tests {
         let late = slots.accept(source(200));
         assert!(is_evicted(&greedy[0]) && !is_evicted(&greedy[1]) && !is_evicted(&late));
         assert!(!others.iter().any(|slot| is_evicted(slot)));
+    }
+
+    #[test]
+    fn oldest_connection_gives_way_among_equal_sources() {
+        let slots = Arc::new(ConnectionSlots::default());
+        let source = |n: usize| Source::network(IpAddr::from((n as u32).to_be_bytes()));
+        let held: Vec<_> = (0..MAX_ANONYMOUS + 5).map(|n| slots.accept(source(n))).collect();
+        let evicted: Vec<usize> = (0..held.len()).filter(|n| is_evicted(&held[*n])).collect();
+        assert_eq!(evicted, [0, 1, 2, 3, 4]);
     }
 
     #[test]
