@@ -1,9 +1,10 @@
-//! Limit on CHAP guesses, for each source address and for each initiator name from it.
+//! Limit on CHAP guesses, for each source and for each initiator name from it.
 //!
-//! Nothing is counted across addresses, so a guesser locks out no other source.
+//! Nothing is counted across sources, so a guesser locks out no other source. Guesses with other
+//! names lock out no host that has logged in from its source before.
 
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ const MAX_PER_NAME: u32 = 20;
 const MAX_PER_SOURCE: u32 = 200;
 /// Maximum number of entries. Beyond it, the entry with the oldest period is forgotten.
 const MAX_ENTRIES: usize = 4096;
+/// Maximum number of names that are known to have logged in. Beyond it, all are forgotten.
+const MAX_PROVEN: usize = 16_384;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -29,24 +32,42 @@ struct Attempts {
     count: u32,
 }
 
+#[derive(Debug, Default)]
+struct Table {
+    attempts: HashMap<Key, Attempts>,
+    /// The names that have logged in, by source.
+    proven: HashSet<Key>,
+}
+
 /// The attempts that did not succeed.
 #[derive(Debug, Default)]
-pub(crate) struct LoginLimit(Mutex<HashMap<Key, Attempts>>);
+pub(crate) struct LoginLimit(Mutex<Table>);
 
 impl LoginLimit {
     /// Counts an attempt before it is verified. Returns false if there were too many; it is then
     /// refused without verification.
     pub(crate) fn begin(&self, now: Instant, source: IpAddr, initiator: &str) -> bool {
         let mut table = self.0.lock();
-        let is_of_name = Self::count(&mut table, now, Self::key(source, Some(initiator)), MAX_PER_NAME);
-        is_of_name && Self::count(&mut table, now, Self::key(source, None), MAX_PER_SOURCE)
+        let Table { attempts, proven } = &mut *table;
+        let key = Self::key(source, Some(initiator));
+        let is_proven = proven.contains(&key);
+        Self::count(attempts, now, key, MAX_PER_NAME)
+            && (is_proven || Self::count(attempts, now, Self::key(source, None), MAX_PER_SOURCE))
     }
 
     /// Forgets an attempt that succeeded.
     pub(crate) fn succeeded(&self, source: IpAddr, initiator: &str) {
         let mut table = self.0.lock();
-        table.remove(&Self::key(source, Some(initiator)));
-        if let Some(attempts) = table.get_mut(&Self::key(source, None)) {
+        let key = Self::key(source, Some(initiator));
+        table.attempts.remove(&key);
+        if table.proven.contains(&key) {
+            return;
+        }
+        if table.proven.len() >= MAX_PROVEN {
+            table.proven.clear();
+        }
+        table.proven.insert(key);
+        if let Some(attempts) = table.attempts.get_mut(&Self::key(source, None)) {
             attempts.count = attempts.count.saturating_sub(1);
         }
     }
@@ -114,6 +135,22 @@ mod tests {
         for number in 0..2 * MAX_ENTRIES as u32 {
             limit.begin(now, IpAddr::from(number.to_be_bytes()), "iqn.a");
         }
-        assert!(limit.0.lock().len() <= MAX_ENTRIES);
+        assert!(limit.0.lock().attempts.len() <= MAX_ENTRIES);
+    }
+
+    #[test]
+    fn guesses_with_other_names_lock_out_no_known_host() {
+        let (limit, now) = (LoginLimit::default(), platform::clock::now());
+        let shared = IpAddr::from([10, 0, 0, 1]);
+        assert!(limit.begin(now, shared, "iqn.host"));
+        limit.succeeded(shared, "iqn.host");
+        (0..1000).for_each(|name| _ = limit.begin(now, shared, &format!("iqn.{name}")));
+        for _ in 0..100 {
+            assert!(limit.begin(now, shared, "iqn.host"));
+            limit.succeeded(shared, "iqn.host");
+        }
+        assert!(!limit.begin(now, shared, "iqn.never"), "the source is still limited");
+        let admitted = (0..100).filter(|_| limit.begin(now, shared, "iqn.host")).count();
+        assert_eq!(admitted, MAX_PER_NAME as usize, "so are guesses with the name of the host");
     }
 }
