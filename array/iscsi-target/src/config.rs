@@ -30,8 +30,8 @@ pub struct TargetConfig {
     /// Maximum bytes of answers per session, in progress or not yet read by the host. Further
     /// commands wait until there are fewer.
     pub max_unsent_bytes: usize,
-    /// Bytes of input, write data and answers that all connections hold together. Each session may
-    /// hold 2 MiB beyond it, and four sessions 34 MiB.
+    /// Bytes of input, write data and answers that all connections hold together. Each host may
+    /// hold 32 MiB beyond it, each connection 64 KiB, and four sessions 34 MiB.
     pub wire_bytes: u64,
     /// Time that initiators have for a logout before the target shuts down. Whole seconds reach
     /// them.
@@ -54,7 +54,7 @@ impl Default for TargetConfig {
             queue_depth: 128,
             max_write_bytes: 64 << 20,
             max_unsent_bytes: 64 << 20,
-            wire_bytes: 256 << 20,
+            wire_bytes: 160 << 20,
             logout_within: Duration::from_secs(2),
             space_poll: Duration::from_secs(1),
         }

@@ -258,11 +258,8 @@ impl Connection {
         let is_closing = session.closing().is_some();
         let unsent = session.connection.output().len();
         let mut woken = Woken { is_closed: is_closing && unsent == 0, ..Woken::default() };
-        let wanted = session.connection.wanted(&self.input);
-        let missing = wanted.saturating_sub(self.input.len()).max(self.read_bytes);
-        let more = (self.input.len() + missing).saturating_sub(self.input.capacity());
-        let buffer_bytes = self.input.capacity().max(self.read_bytes);
-        if !is_closing && session.may_read(context, buffer_bytes as u64, more as u64) {
+        if !is_closing && self.may_read(context, session) {
+            let wanted = session.connection.wanted(&self.input);
             woken.has_input = self.poll_input(context, wanted)?;
         }
         woken.can_run = is_cut || session.has_work();
@@ -276,6 +273,32 @@ impl Connection {
             true => Poll::Ready(Ok(woken)),
             false => Poll::Pending,
         }
+    }
+
+    /// Returns true if the session may hold the input of a read. If it may not, an empty large
+    /// buffer is replaced by a small one, for which there is always memory.
+    fn may_read(&mut self, context: &Context<'_>, session: &mut Session) -> bool {
+        if self.may_read_with_buffer(context, session) {
+            return true;
+        }
+        let is_large = self.input.capacity().max(self.read_bytes) > FIRST_READ_BYTES;
+        self.input.is_empty() && is_large && {
+            self.shrink_buffer();
+            self.may_read_with_buffer(context, session)
+        }
+    }
+
+    fn may_read_with_buffer(&self, context: &Context<'_>, session: &mut Session) -> bool {
+        let wanted = session.connection.wanted(&self.input);
+        let missing = wanted.saturating_sub(self.input.len()).max(self.read_bytes);
+        let more = (self.input.len() + missing).saturating_sub(self.input.capacity());
+        let buffer_bytes = self.input.capacity().max(self.read_bytes);
+        session.may_read(context, buffer_bytes as u64, more as u64)
+    }
+
+    fn shrink_buffer(&mut self) {
+        self.read_bytes = FIRST_READ_BYTES;
+        self.input = BytesMut::new();
     }
 
     /// Sends output until the socket accepts no more. Returns true if [`MAX_SEND_BYTES`] were sent
@@ -329,8 +352,7 @@ impl Connection {
         let silent = now.saturating_duration_since(self.last_heard);
         if self.input.is_empty() {
             // An idle session holds a small buffer only.
-            self.read_bytes = FIRST_READ_BYTES;
-            self.input = BytesMut::new();
+            self.shrink_buffer();
         }
         if silent < ping_after {
             self.set_timer(ping_after - silent);

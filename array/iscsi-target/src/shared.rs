@@ -9,7 +9,7 @@ use crate::slots::ConnectionSlots;
 use crate::unit::logical_unit::LogicalUnits;
 use crate::unit::thresholds::ThresholdNotify;
 use crate::wire_memory::WireBudget;
-use catalog::{Catalog, LunMap};
+use catalog::{Catalog, HostId, LunMap};
 use engine::Service;
 use iscsi::target_connection::{SendTargets, TargetRecord};
 use platform::LogLimit;
@@ -80,6 +80,12 @@ impl Shared {
     /// Returns the LUN map of an initiator. It is empty if the initiator belongs to no host.
     pub(crate) fn lun_map(&self, initiator: &str) -> Arc<LunMap> {
         self.catalog.lun_map(initiator).unwrap_or_default()
+    }
+
+    /// Returns the host of an initiator, for which limits count. A host that was deleted during the
+    /// login is that of id 0.
+    pub(crate) fn host_of(&self, initiator: &str) -> HostId {
+        self.catalog.state().host_of_initiator(initiator).map_or(HostId(0), |host| host.id)
     }
 
     /// Returns a new session handle. Zero is reserved (RFC 7143 11.12.6).

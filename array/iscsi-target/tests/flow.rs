@@ -213,6 +213,37 @@ async fn hosts_that_do_not_read_share_a_bounded_memory() {
 }
 
 #[tokio::test]
+async fn many_sessions_of_a_host_hold_no_more_memory() {
+    const BUDGET: u64 = 8 << 20;
+    const SESSIONS: u64 = 60;
+    let config = TargetConfig { wire_bytes: BUDGET, ..TargetConfig::default() };
+    let array = Array::start_on(Arc::new(ModelEngine::default()), config).await;
+    let target = array.catalog.target_iqn();
+    let mut host = array.host(BETA).await;
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 2048)), block(7).repeat(2048)).await, GOOD);
+    let mut deaf = Vec::new();
+    for isid in 1..=SESSIONS {
+        let mut session = Host::login(array.address, &target, ALPHA, isid as u8).await.expect("a login");
+        session.drain_attentions().await;
+        for _ in 0..4 {
+            session.submit(1, &Command::Read(transfer(0, 2048)), Bytes::new()).await;
+        }
+        deaf.push(session);
+    }
+    for _ in 0..20 {
+        assert_eq!(host.run(1, Command::Read(transfer(0, 2048))).await.data().len(), 1 << 20);
+    }
+    // The minimum of the other host and of the connections, and two sessions beyond their share.
+    let (_, peak) = array.target.wire_bytes();
+    let bound = BUDGET + (32 << 20) + (SESSIONS + 1) * (64 << 10) + 3 * (2 << 20);
+    assert!(peak <= bound, "{peak} bytes were held, more than {bound}");
+    // A session of the greedy host executes short commands nevertheless.
+    let mut late = Host::login(array.address, &target, ALPHA, 200).await.expect("a login");
+    late.drain_attentions().await;
+    assert_eq!(late.run(1, Command::Read(transfer(0, 8))).await.data().len(), 4096);
+}
+
+#[tokio::test]
 async fn flood_of_pings_holds_little_memory() {
     let array = Array::start().await;
     let mut host = array.host(ALPHA).await;

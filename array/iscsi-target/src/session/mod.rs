@@ -104,6 +104,7 @@ impl Session {
         let version = shared.catalog_version.load(Ordering::Acquire);
         let map = if is_discovery { Arc::default() } else { shared.lun_map(&nexus.port.iqn) };
         let view = View::open(map, &shared.units, &nexus);
+        let host = (!is_discovery).then(|| shared.host_of(&nexus.port.iqn));
         let now = platform::clock::now();
         Self {
             shared: shared.clone(),
@@ -117,7 +118,7 @@ impl Session {
             backlog: VecDeque::new(),
             admitted: VecDeque::new(),
             reserved_bytes: 0,
-            wire: WireShare::new(&shared.wire_budget, is_discovery),
+            wire: WireShare::new(&shared.wire_budget, host),
             input_bytes: 0,
             is_cold_reset: false,
             version,
