@@ -5,8 +5,8 @@
 
   verify   8 sessions of one host with 120 VERIFY(16) of 32 MiB each: worst TEST UNIT READY of another host
   reads    8 sessions of one host with 64 reads of 1 MiB each: p99 of another host
-  nops     4 discovery sessions that flood NOP-Outs: p99 of a host's reads
-  crowd    1 024 hostile connections of eight kinds: memory, logins of a configured host, answers of the REST API
+  nops     4 sessions that flood NOP-Outs, 2 of them for discovery: p99 of a host's reads
+  crowd    1 024 hostile connections of every kind: memory, logins of a configured host, answers of the REST API
 
 Each latency is measured alone, beside processes that only use the processors (the control: this is the scheduler of the
 machine, not the array), and beside the load. The array, the load and the measurement share the machine. A control that
@@ -206,8 +206,8 @@ def crowd_command(array: Array, count: int, *kinds: str) -> list[str]:
 
 def nops(array: Array, measures: Measures, args: argparse.Namespace) -> None:
     # One process each, so that each flood is as fast as Python can send.
-    flood = crowd_command(array, 1, "discovery-nops")
-    bounded(array, measures, args, "4 floods of NOPs", [flood] * 4)
+    floods = [crowd_command(array, 1, kind) for kind in ("discovery-nops", "session-nops")]
+    bounded(array, measures, args, "4 floods of NOPs", floods * 2)
 
 
 def rest_answer(array: Array) -> float:

@@ -16,7 +16,7 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable
 
-from .wire import IMMEDIATE, LOGIN, NOP_OUT, TEXT, header, text
+from .wire import IMMEDIATE, LOGIN, NOP_OUT, SCSI_COMMAND, TEXT, header, text
 
 # Seconds before a closed connection is opened again.
 PAUSE = 0.2
@@ -25,6 +25,9 @@ SOURCES = [f"127.0.0.{n}" for n in range(1, 9)]
 BATCH = 64 << 10
 # Sessions of one host that the array admits.
 SESSIONS = 128
+# Reads of 1 MiB that a deaf session asks for.
+READS = 64
+MIB = 1 << 20
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -47,10 +50,15 @@ class Crowd:
             "silent": self.silent,
             "discovery-nops": self.discovery_nops,
             "session-nops": self.session_nops,
+            "deaf-nops": self.deaf_nops,
+            "deaf-reads": self.deaf_reads,
+            "wrong-names": self.wrong_name,
             "half-logins": self.half_login,
             "huge-text": self.huge_text,
             "silent-tcp": self.silent_api,
             "silent-tls": self.silent_tls,
+            "slow-heads": self.slow_head,
+            "deaf-api": self.deaf_api,
             "wrong-tokens": self.wrong_token,
         }
 
@@ -93,6 +101,35 @@ class Crowd:
         keys = {"SessionType": "Normal", "TargetName": self.args.iqn}
         await self.flood(*await self.login(source, self.args.initiator, **keys))
 
+    async def deaf_nops(self, source: str) -> None:
+        """A flood of NOP-Outs whose answers are not read."""
+        name = f"iqn.2026-11.test:nobody{next(self.numbers)}"
+        _, writer = await self.login(source, name, SessionType="Discovery")
+        await self.send_only(writer, header(NOP_OUT | IMMEDIATE, tag=1, word20=0xFFFFFFFF, cmd_sn=1) * 64)
+
+    async def deaf_reads(self, source: str) -> None:
+        """Reads of 1 MiB whose answers are not read, then NOP-Outs."""
+        keys = {"SessionType": "Normal", "TargetName": self.args.iqn}
+        _, writer = await self.login(source, self.args.initiator, **keys)
+        cdb = b"\x28" + bytes(6) + (MIB // 512).to_bytes(2, "big") + b"\0"
+        for n in range(READS):
+            more = {"word20": MIB, "cmd_sn": 1 + n, "rest": cdb.ljust(16, b"\0")}
+            writer.write(header(SCSI_COMMAND, 0xC0, lun=1, tag=10 + n, **more))
+        await self.send_only(writer, header(NOP_OUT | IMMEDIATE, tag=1, word20=0xFFFFFFFF, cmd_sn=1 + READS))
+
+    async def send_only(self, writer: asyncio.StreamWriter, piece: bytes) -> None:
+        """Sends a piece without end, and pauses the reading, so that answers fill the buffers of the system."""
+        writer.transport.pause_reading()
+        while not writer.is_closing():
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.1)
+
+    async def wrong_name(self, source: str) -> None:
+        """A login of an initiator that belongs to no host."""
+        keys = {"SessionType": "Normal", "TargetName": self.args.iqn}
+        await self.login(source, f"iqn.2026-11.test:nobody{next(self.numbers)}", **keys)
+
     async def half_login(self, source: str) -> None:
         reader, writer = await self.iscsi(source)
         said = text(InitiatorName="iqn.2026-11.test:half", TargetName=self.args.iqn)
@@ -126,6 +163,25 @@ class Crowd:
     async def silent_tls(self, source: str) -> None:
         reader, _ = await self.api(source, tls=True)
         await discard(reader)
+
+    async def slow_head(self, source: str) -> None:
+        """A request whose head comes byte by byte."""
+        reader, writer = await self.api(source, tls=True)
+        reading = asyncio.create_task(discard(reader))
+        try:
+            for byte in itertools.cycle(b"GET /api/api_version HTTP/1.1\r\nhost: a\r\nx-a: b\r\n"):
+                if reading.done():
+                    return
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(1)
+        finally:
+            reading.cancel()
+
+    async def deaf_api(self, source: str) -> None:
+        """Requests whose answers are not read."""
+        _, writer = await self.api(source, tls=True)
+        await self.send_only(writer, b"GET /console/ HTTP/1.1\r\nhost: a\r\n\r\n" * 16)
 
     async def wrong_token(self, source: str) -> None:
         """Logins with wrong tokens, ten a second on each connection."""
@@ -162,7 +218,7 @@ class Crowd:
         counts: dict[str, int] = {}
         for n in range(self.args.count):
             kind = kinds[n % len(kinds)]
-            if kind == "session-nops" and counts.get(kind, 0) >= SESSIONS:
+            if kind in ("session-nops", "deaf-reads") and counts.get(kind, 0) >= SESSIONS // 2:
                 kind = "silent"
             source = SOURCES[n // len(kinds) % len(SOURCES)]
             counts[kind] = counts.get(kind, 0) + 1

@@ -434,7 +434,7 @@ def crowds(scene: Scene) -> list[tuple[str, Callable[[], str]]]:
             assert shown["array"]["space"], "the API does not answer"
             grown = scene.unharmed(connections=HOSTILE)
             assert clients.alive(), f"the hostile clients ended:\n{clients.tail()}"
-        return f"{HOSTILE} connections of eight kinds, 20 of 20 logins, {grown}"
+        return f"{HOSTILE} connections of every kind, 20 of 20 logins, {grown}"
 
     return [
         (f"{CROWD} silent connections", idle),
