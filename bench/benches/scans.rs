@@ -1,6 +1,7 @@
 //! Latency of writes while space accounting, audits and scrubs run: an array that is 80 % full, on
 //! a drive whose reads take 4 ms. `SCANS_GIB` (1) is its size, `SCANS_SECONDS` (30) the time of
-//! each phase: without the scans, and with them.
+//! each phase: without the scans, and with them. Fails if the scans delay a write beyond 500 ms
+//! that would not have taken as long without them.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -11,6 +12,7 @@
 use engine::{Change, Core, Engine, Maintenance, Op, Options, Owner, call};
 use ondisk::ArrayGeometry;
 use platform::{Disk, DiskError, Durability};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
@@ -21,6 +23,8 @@ use types::{Lba, VolumeId};
 const VOLUME: VolumeId = VolumeId(1);
 const WRITERS: u64 = 8;
 const MIB: u64 = 1 << 20;
+/// Longest time that scans may delay a write.
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// A drive whose reads take 4 ms.
 struct SlowReads(MemoryDisk, AtomicU64);
@@ -92,6 +96,16 @@ fn report(name: &str, latencies: &[Duration]) {
     println!("{name}: {} writes, p50 {:.1?}, p99.9 {:.1?}, worst {:.1?}", latencies.len(), at(500), at(999), at(1000));
 }
 
+/// Reports whether the writes beside the scans keep the limit. Returns false if they do not.
+fn judge(without: &[Duration], with: &[Duration]) -> bool {
+    let late = |latencies: &[Duration]| latencies.iter().filter(|latency| **latency > LIMIT).count();
+    let longest = without.last().copied().unwrap_or_default().max(LIMIT);
+    let is_met = with.last().is_some_and(|worst| *worst <= longest);
+    let verdict = if is_met { "met" } else { "MISSED" };
+    println!("writes over {LIMIT:?}: {} without scans, {} with: {verdict}", late(without), late(with));
+    is_met
+}
+
 /// Runs space accounting and scrubs, each with an audit, one after the other.
 fn scan(engine: &Engine, disk: &SlowReads, is_over: &AtomicBool) {
     let (mut counts, mut postponed, mut longest) = (0, 0, Duration::ZERO);
@@ -108,10 +122,11 @@ fn scan(engine: &Engine, disk: &SlowReads, is_over: &AtomicBool) {
     }
     let scrubs = engine.health().scrubs;
     println!("scans: {counts} counts, longest {longest:.1?}, {postponed} postponed; {scrubs} scrubs with an audit");
+    assert!(counts > 0 || scrubs > 0, "nothing was scanned");
     assert!(engine.health().damage.is_empty(), "{:?}", engine.health().damage);
 }
 
-fn main() {
+fn main() -> ExitCode {
     let (capacity, seconds) = (setting("SCANS_GIB", 1) << 30, setting("SCANS_SECONDS", 30));
     let geometry = ArrayGeometry::for_capacity(capacity).expect("a geometry");
     let disk = Arc::new(SlowReads(MemoryDisk::new(capacity), AtomicU64::new(0)));
@@ -127,7 +142,8 @@ fn main() {
     println!("{} MiB of {} MiB are used", space.used / MIB, pool / MIB);
     // Until the cleaner works at the pace of the writes.
     overwrite(&engine, blocks, seconds / 2, 0);
-    report("without scans", &overwrite(&engine, blocks, seconds, 1));
+    let without = overwrite(&engine, blocks, seconds, 1);
+    report("without scans", &without);
     let is_over = AtomicBool::new(false);
     let latencies = scope(|scope| {
         let scanning = scope.spawn(|| scan(&engine, &disk, &is_over));
@@ -139,4 +155,5 @@ fn main() {
     });
     report("with scans", &latencies);
     engine.close().expect("the engine closes");
+    if judge(&without, &latencies) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
