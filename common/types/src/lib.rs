@@ -7,10 +7,12 @@ mod capacity;
 mod cast;
 pub mod hex;
 mod range;
+mod time;
 
 pub use capacity::{CapacityError, format_capacity, parse_capacity};
 pub use cast::to_usize;
 pub use range::{BlockRange, RangeError};
+pub use time::utc_time;
 
 use serde::{Deserialize, Serialize};
 
