@@ -4,7 +4,7 @@ mod async_io;
 mod datagram;
 mod local;
 
-pub use datagram::{resolve, send_datagram};
+pub use datagram::{resolve, resolve_all, send_datagram};
 pub use local::{LocalListener, LocalStream, LocalUser, connect_local};
 
 use bytes::BytesMut;

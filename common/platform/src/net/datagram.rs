@@ -8,9 +8,17 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// # Errors
 /// The name does not exist, or the name service does not answer.
 pub async fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
+    let addresses = resolve_all(host, port).await?;
+    addresses.first().copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+}
+
+/// Returns all addresses of `host` with `port`, for a client that tries one after another.
+///
+/// # Errors
+/// The name does not exist, or the name service does not answer.
+pub async fn resolve_all(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let unbracketed = host.trim_start_matches('[').trim_end_matches(']');
-    let mut addresses = tokio::net::lookup_host((unbracketed, port)).await?;
-    addresses.next().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+    Ok(tokio::net::lookup_host((unbracketed, port)).await?.collect())
 }
 
 /// Sends one UDP datagram. An answer is not awaited, so its loss is not noticed.
