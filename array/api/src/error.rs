@@ -86,6 +86,10 @@ pub enum ErrorCode {
     TagNotFound,
     /// No alert has this name.
     AlertNotFound,
+    /// No mail address, syslog server, SNMP manager or web hook has this name.
+    DestinationNotFound,
+    /// A mail address, syslog server, SNMP manager or web hook has this name already.
+    DestinationExists,
     /// No controller, port or interface has this name.
     PartNotFound,
     /// The host does not have this initiator.

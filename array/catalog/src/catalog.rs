@@ -32,6 +32,8 @@ pub struct Unlocked {
     pub locked: Vec<String>,
     /// Hosts with a secret that was stored in clear text or with another key than the first.
     pub resealed: Vec<String>,
+    /// Whether a secret of the delivery of alerts is one that no key opens.
+    pub is_delivery_locked: bool,
 }
 
 /// The result of [`Catalog::run_protection`].
@@ -109,7 +111,7 @@ impl Catalog {
         self.change(|draft| draft.store_served_time().map(|_| ()))
     }
 
-    /// Opens the stored CHAP secrets, and seals those again that were stored in clear text or with
+    /// Opens the stored secrets, and seals those again that were stored in clear text or with
     /// another key than the first. Until then, secrets are neither readable nor stored.
     ///
     /// Blocks the thread, as [`Self::change`] does.
@@ -121,6 +123,7 @@ impl Catalog {
         let keys = Arc::new(keys);
         let mut unlocked = Unlocked::default();
         let mut reseal: Vec<HostId> = Vec::new();
+        let delivery_is_stale;
         {
             let _changing = self.changing.lock();
             let mut state = CatalogState::clone(&self.state());
@@ -135,6 +138,10 @@ impl Catalog {
                 }
                 state.put_host(host);
             }
+            let delivery = state.delivery().opened(&keys);
+            unlocked.is_delivery_locked = delivery.is_locked();
+            delivery_is_stale = delivery.sealed(Some(&keys)).is_some_and(|sealed| sealed != **state.delivery());
+            state.put_delivery(delivery);
             let mut current = self.current.write();
             if state != *current.1 {
                 *current = (current.0 + 1, Arc::new(state));
@@ -142,6 +149,9 @@ impl Catalog {
             *self.keys.write() = Some(keys);
         }
         self.change(|draft| {
+            if delivery_is_stale {
+                draft.put_delivery(draft.state().delivery().as_ref().clone())?;
+            }
             reseal.iter().try_for_each(|id| match draft.state().host_by_id(*id).cloned() {
                 Some(host) => draft.put_host(&host),
                 None => Ok(()),

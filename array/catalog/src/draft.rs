@@ -2,6 +2,7 @@
 
 mod admin;
 mod connection;
+mod delivery;
 mod host;
 mod host_group;
 mod protection;
@@ -29,7 +30,7 @@ pub struct Draft {
     changes: Vec<Change>,
     /// Time that the array has served, in milliseconds.
     served_ms: u64,
-    /// Seal the CHAP secrets of hosts.
+    /// Seal the secrets.
     keys: Option<Arc<SecretKeys>>,
 }
 

@@ -25,6 +25,14 @@ pub enum ObjectKind {
     ProtectionGroup,
     /// A snapshot of a protection group.
     GroupSnapshot,
+    /// A mail address that gets alerts.
+    AlertWatcher,
+    /// A syslog server.
+    SyslogServer,
+    /// An SNMP manager.
+    SnmpManager,
+    /// A web hook.
+    WebHook,
 }
 
 impl fmt::Display for ObjectKind {
@@ -39,6 +47,10 @@ impl fmt::Display for ObjectKind {
             Self::Member => "Member",
             Self::ProtectionGroup => "Protection group",
             Self::GroupSnapshot => "Protection group snapshot",
+            Self::AlertWatcher => "Alert watcher",
+            Self::SyslogServer => "Syslog server",
+            Self::SnmpManager => "SNMP manager",
+            Self::WebHook => "Web hook",
         })
     }
 }
@@ -197,10 +209,10 @@ pub enum CatalogError {
         /// Description of the problem.
         reason: &'static str,
     },
-    /// A CHAP secret cannot be sealed.
-    #[error("CHAP secrets cannot be stored: the array has no secrets.key; see its log.")]
+    /// A secret cannot be sealed.
+    #[error("Secrets cannot be stored: the array has no secrets.key; see its log.")]
     NoSecretKey {
-        /// Name of the host.
+        /// Name of the host, or `delivery`.
         name: String,
     },
     /// The maximum number of objects is reached.

@@ -9,8 +9,8 @@
 //!   changes. The engine stores all of them atomically, and then the draft becomes the state. If a
 //!   change is refused or the engine cannot store it, nothing changes.
 //!
-//! CHAP secrets are sealed when stored; [`Catalog::unlock`] provides the keys, which are not in the
-//! array.
+//! CHAP secrets and those of the delivery of alerts are sealed when stored; [`Catalog::unlock`]
+//! provides the keys, which are not in the array.
 //!
 //! The crate reads no clock and no random numbers. Callers pass the time (milliseconds since 1970)
 //! and the random bytes of the array's identity.
@@ -19,6 +19,7 @@
 mod admin;
 mod catalog;
 mod chap;
+mod delivery;
 mod draft;
 mod error;
 mod lun;
@@ -31,6 +32,10 @@ mod state;
 
 pub use admin::{Admin, Audit, Role};
 pub use catalog::{Catalog, ProtectionRun, Unlocked, Uptime, Watcher};
+pub use delivery::{
+    AlertWatcher, DeliverySettings, MailEncryption, MailServer, Severity, SnmpManager, SyslogServer, SyslogSettings,
+    SyslogSeverity, SyslogTransport, WebHook,
+};
 pub use draft::{ArrayEdit, Draft, HostEdit, ProtectionGroupEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
@@ -45,6 +50,10 @@ pub use state::{CatalogState, volume_names};
 
 /// Maximum number of administrators.
 pub const MAX_ADMINS: usize = 64;
+/// Maximum number of mail addresses that get alerts, and of each other kind of destination.
+pub const MAX_DESTINATIONS: usize = 16;
+/// Maximum size of the certificates of authorities of one destination, in bytes.
+pub const MAX_CERTIFICATE_BYTES: usize = 32 << 10;
 /// Maximum number of entries in the audit trail. A new one replaces the oldest.
 pub const MAX_AUDITS: usize = 4096;
 /// Maximum length of the arguments of an entry in the audit trail, in bytes.

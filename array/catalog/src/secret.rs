@@ -1,4 +1,5 @@
-//! CHAP secrets: in clear text in memory, because CHAP computes with them, and sealed when stored.
+//! Secrets of CHAP and of the delivery of alerts: in clear text in memory, because protocols need
+//! them, and sealed when stored.
 //!
 //! A secret is sealed with AES-256-GCM. The nonce is derived from the secret and its owner, as in a
 //! synthetic initialisation vector (RFC 5297): sealing needs no randomness, and two secrets never
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use types::hex;
 
-/// A CHAP secret. It is never shown.
+/// A secret. It is never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(Form);
 
@@ -31,8 +32,8 @@ impl Secret {
         Self(Form::Clear(secret.into()))
     }
 
-    /// Returns the secret in clear text, for computing a CHAP response only. Returns `None` if the
-    /// key that it was sealed with is missing.
+    /// Returns the secret in clear text, for its protocol only. Returns `None` if the key that it
+    /// was sealed with is missing.
     pub fn expose(&self) -> Option<&str> {
         match &self.0 {
             Form::Clear(secret) => Some(secret),

@@ -4,6 +4,7 @@ mod host_groups;
 mod protection;
 
 use crate::admin::{Admin, Audit};
+use crate::delivery::DeliverySettings;
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
 use crate::protection::{GroupSnapshot, ProtectionGroup};
@@ -32,6 +33,7 @@ pub struct CatalogState {
     connections: SharedMap<(HostId, VolumeId), u16>,
     admins: SharedMap<String, Arc<Admin>>,
     audits: SharedMap<u64, Arc<Audit>>,
+    delivery: Arc<DeliverySettings>,
     volume_names: SharedMap<String, VolumeId>,
     /// Snapshots by volume and suffix.
     snapshot_names: SharedMap<(VolumeId, String), VolumeId>,
@@ -65,6 +67,7 @@ impl CatalogState {
             connections: SharedMap::default(),
             admins: SharedMap::default(),
             audits: SharedMap::default(),
+            delivery: Arc::default(),
             volume_names: SharedMap::default(),
             snapshot_names: SharedMap::default(),
             host_names: SharedMap::default(),
@@ -100,6 +103,10 @@ impl CatalogState {
         scan::<Host>(service)?.into_iter().for_each(|host| state.put_host(host));
         scan::<Admin>(service)?.into_iter().for_each(|admin| state.put_admin(admin));
         scan::<Audit>(service)?.into_iter().for_each(|audit| state.put_audit(audit));
+        let delivery = DeliverySettings::PREFIX.as_bytes();
+        if let Some(stored) = service.get(delivery) {
+            state.put_delivery(decode(delivery, &stored)?);
+        }
         for connection in scan::<Connection>(service)? {
             // The map of a dangling connection would be incomplete. Refusing to start is safer than
             // ignoring it.
@@ -313,6 +320,11 @@ impl CatalogState {
         self.audits.values()
     }
 
+    /// Returns where alerts are delivered.
+    pub fn delivery(&self) -> &Arc<DeliverySettings> {
+        &self.delivery
+    }
+
     /// Returns the number of entries in the audit trail.
     pub(crate) fn audit_count(&self) -> usize {
         self.audits.len()
@@ -431,6 +443,10 @@ impl CatalogState {
 
     pub(crate) fn remove_admin(&mut self, name: &str) {
         self.admins.remove(&name.to_owned());
+    }
+
+    pub(crate) fn put_delivery(&mut self, delivery: DeliverySettings) {
+        self.delivery = Arc::new(delivery);
     }
 
     pub(crate) fn put_audit(&mut self, audit: Audit) {

@@ -81,6 +81,9 @@ fn code_of(error: &CatalogError) -> ErrorCode {
             ObjectKind::Member => Code::MemberNotFound,
             ObjectKind::ProtectionGroup => Code::ProtectionGroupNotFound,
             ObjectKind::GroupSnapshot => Code::GroupSnapshotNotFound,
+            ObjectKind::AlertWatcher | ObjectKind::SyslogServer | ObjectKind::SnmpManager | ObjectKind::WebHook => {
+                Code::DestinationNotFound
+            }
         },
         CatalogError::AlreadyExists { kind: ObjectKind::Volume, .. } => Code::VolumeExists,
         CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, .. } => Code::SnapshotExists,
@@ -90,6 +93,10 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::AlreadyExists { kind: ObjectKind::Admin, .. } => Code::AdminExists,
         CatalogError::AlreadyExists { kind: ObjectKind::ProtectionGroup, .. } => Code::ProtectionGroupExists,
         CatalogError::AlreadyExists { kind: ObjectKind::GroupSnapshot, .. } => Code::GroupSnapshotExists,
+        CatalogError::AlreadyExists {
+            kind: ObjectKind::AlertWatcher | ObjectKind::SyslogServer | ObjectKind::SnmpManager | ObjectKind::WebHook,
+            ..
+        } => Code::DestinationExists,
         CatalogError::Destroyed { kind: ObjectKind::Volume, .. } => Code::VolumeDestroyed,
         CatalogError::Destroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotDestroyed,
         CatalogError::NotDestroyed { kind: ObjectKind::Volume, .. } => Code::VolumeNotDestroyed,

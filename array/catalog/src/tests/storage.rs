@@ -107,7 +107,10 @@ fn clear_secret_of_an_earlier_version_is_sealed() {
     drop(catalog);
     put(&service, &golden_of_the_first_version());
     let catalog = Catalog::open(service.clone(), &array_init()).unwrap();
-    assert_eq!(catalog.unlock(keys()).unwrap(), Unlocked { locked: vec![], resealed: vec!["h".to_owned()] });
+    assert_eq!(
+        catalog.unlock(keys()).unwrap(),
+        Unlocked { locked: vec![], resealed: vec!["h".to_owned()], ..Unlocked::default() }
+    );
     assert!(stored(&service).contains(&SEALED_HOST.to_owned()));
     assert!(!stored(&service).iter().any(|record| record.contains("twelve bytes")));
     assert_eq!(secret_of(&catalog, ESX1).as_deref(), Some("twelve bytes"));
@@ -125,7 +128,10 @@ fn missing_key_locks_only_its_secrets() {
     put(&service, &[SEALED_HOST]);
     let other = || SecretKeys::new(&[[8; SecretKeys::KEY_BYTES]]);
     let catalog = Catalog::open(service.clone(), &array_init()).unwrap();
-    assert_eq!(catalog.unlock(other()).unwrap(), Unlocked { locked: vec!["h".to_owned()], resealed: vec![] });
+    assert_eq!(
+        catalog.unlock(other()).unwrap(),
+        Unlocked { locked: vec!["h".to_owned()], resealed: vec![], ..Unlocked::default() }
+    );
     assert_eq!(secret_of(&catalog, ESX1), None);
     // The host can be changed and keeps its secret; another host gets one.
     let chap = Chap { host: Some(("esx".into(), Secret::new("another secret"))), target: None };
@@ -134,7 +140,10 @@ fn missing_key_locks_only_its_secrets() {
     catalog.change(|draft| draft.edit_host("h", &HostEdit { name: Some("j".into()), ..HostEdit::default() })).unwrap();
     let both = SecretKeys::new(&[[8; SecretKeys::KEY_BYTES], [7; SecretKeys::KEY_BYTES]]);
     let again = Catalog::open(service.clone(), &array_init()).unwrap();
-    assert_eq!(again.unlock(both).unwrap(), Unlocked { locked: vec![], resealed: vec!["j".to_owned()] });
+    assert_eq!(
+        again.unlock(both).unwrap(),
+        Unlocked { locked: vec![], resealed: vec!["j".to_owned()], ..Unlocked::default() }
+    );
     assert_eq!(secret_of(&again, ESX1).as_deref(), Some("twelve bytes"));
     assert_eq!(secret_of(&again, ESX2).as_deref(), Some("another secret"));
     let resealed = Catalog::open(service, &array_init()).unwrap();

@@ -21,15 +21,18 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 pub(super) fn unlock(catalog: &Catalog, directory: &Path) {
     let unlocked =
         load_or_create(directory).and_then(|keys| Ok(catalog.unlock(SecretKeys::new(&keys))?)).inspect_err(|error| {
-            tracing::error!("CHAP secrets cannot be read or stored: {error}; correct this and restart");
+            tracing::error!("secrets cannot be read or stored: {error}; correct this and restart");
         });
-    let Ok(Unlocked { locked, resealed }) = unlocked else { return };
+    let Ok(Unlocked { locked, resealed, is_delivery_locked }) = unlocked else { return };
     if !resealed.is_empty() {
         tracing::warn!(
             "CHAP secrets sealed that were stored in clear text or with another key; set new secrets if the drive may \
              have been copied: hosts {}",
             resealed.join(", ")
         );
+    }
+    if is_delivery_locked {
+        tracing::error!("secrets of the delivery of alerts not readable; set new ones with `ibid delivery`");
     }
     if !locked.is_empty() {
         let path = directory.join(SECRET_KEYS_FILE);
