@@ -45,10 +45,11 @@ const PARTS: &[Part] = &[
         may_test_with: &["ondisk", "initiator"],
     },
     part("api", &["types"]),
+    part("notify", &["types", "platform", "api", "catalog"]),
     part("console", &[]),
     Part {
         name: "rest",
-        may_use: &["types", "platform", "api", "catalog", "engine", "telemetry", "console"],
+        may_use: &["types", "platform", "api", "catalog", "engine", "telemetry", "notify", "console"],
         may_test_with: &["ondisk", "client"],
     },
     part("client", &["types", "platform", "api"]),

@@ -33,7 +33,8 @@ pub struct Alert {
     pub issue: String,
     /// Always null.
     pub knowledge_base_url: Option<String>,
-    /// Always null: the array sends no notifications.
+    /// Time of the first delivery to a destination, in milliseconds since 1970; null if there was
+    /// none.
     pub notified: Option<u64>,
     /// `info`, `warning` or `critical`.
     pub severity: String,

@@ -10,6 +10,7 @@ mod admin;
 mod alert;
 mod array;
 mod connection;
+mod delivery;
 mod envelope;
 mod error;
 mod hardware;
@@ -30,6 +31,11 @@ pub use array::{
     EradicationPatch, NamedSpace, ScrubConfig, ScrubConfigPatch, Space,
 };
 pub use connection::{Connection, ConnectionPost};
+pub use delivery::{
+    AlertWatcher, AlertWatcherPatch, AlertWebHook, AlertWebHookPatch, DeliveryStatus, SmtpServer, SmtpServerPatch,
+    SnmpManager, SnmpManagerPatch, SnmpV2c, SnmpV3, SyslogServer, SyslogServerPatch, SyslogServerSettings,
+    SyslogServerSettingsPatch, TestResult,
+};
 pub use envelope::{Items, Reference};
 pub use error::{ApiError, ErrorBody, ErrorCode, GatewayError};
 pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port};
