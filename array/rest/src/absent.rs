@@ -29,9 +29,6 @@ enum Absent {
 
 use Absent::{Function, Objects, Setting};
 
-/// No mail server.
-const SMTP: &str = r#"{"name": "smtp", "body_prefix": null, "encryption_mode": null, "password": null,
-    "relay_host": null, "sender_domain": null, "sender_username": null, "subject_prefix": null, "user_name": null}"#;
 /// An SNMP agent without a community and users, so nothing can read it.
 const SNMP_AGENT: &str = r#"{"name": "localhost", "engine_id": "", "version": "v2c", "v2c": {"community": null},
     "v3": {"auth_passphrase": null, "auth_protocol": null, "privacy_passphrase": null, "privacy_protocol": null,
@@ -46,8 +43,6 @@ const CONNECTION_KEY: &str = r#"{"connection_key": "", "created": 0, "expires": 
 const ABSENT: &[(&str, Absent)] = &[
     ("active-directory", Objects("Active Directory accounts")),
     ("admins/cache", Objects("directory services")),
-    ("alert-watchers", Objects("mail recipients of alerts")),
-    ("alert-watchers/", Function("mail recipients of alerts")),
     ("alerts/", Function("alert events and rules")),
     ("api-clients", Objects("OAuth2 clients")),
     ("apps", Objects("apps")),
@@ -114,11 +109,8 @@ const ABSENT: &[(&str, Absent)] = &[
     ("remote-volume-snapshots", Objects("connections to other arrays")),
     ("remote-volume-snapshots/", Objects("connections to other arrays")),
     ("smi-s", Setting("SMI-S", SMI_S)),
-    ("smtp-servers", Setting("mail servers", SMTP)),
-    ("snmp-agents", Setting("SNMP", SNMP_AGENT)),
-    ("snmp-agents/mib", Function("SNMP")),
-    ("snmp-managers", Objects("SNMP")),
-    ("snmp-managers/test", Function("SNMP")),
+    ("snmp-agents", Setting("SNMP requests", SNMP_AGENT)),
+    ("snmp-agents/mib", Function("SNMP requests; see docs/monitoring/IBID-ALERT-MIB.txt")),
     ("software", Objects("software packages")),
     ("software-bundle", Objects("software packages")),
     ("software-check", Objects("software packages")),
@@ -132,8 +124,6 @@ const ABSENT: &[(&str, Absent)] = &[
     ("subnets", Objects("subnets; the operating system has them")),
     ("subscription-assets", Objects("subscription assets")),
     ("support/test", Function("remote support")),
-    ("syslog-servers", Objects("syslog servers")),
-    ("syslog-servers/", Function("syslog servers")),
     ("vchosts", Objects("vCenter hosts")),
     ("vchosts/", Objects("vCenter hosts")),
     ("virtual-machine-snapshots", Objects("virtual machines")),

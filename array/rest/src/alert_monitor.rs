@@ -1,9 +1,11 @@
 //! Alerts: conditions that need an administrator, such as low space or damaged data.
 
 use crate::clock_watch::ClockWatch;
+use crate::delivery::Delivery;
 use api::Alert;
 use catalog::{Catalog, VolumeOrSnapshot};
 use engine::{Health, Maintenance, PoolSpace};
+use notify::Event;
 use parking_lot::Mutex;
 use platform::{LogLimit, clock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,6 +54,7 @@ pub(crate) struct AlertMonitor {
     catalog: Arc<Catalog>,
     engine: Arc<dyn Maintenance>,
     alerts: Mutex<Alerts>,
+    delivery: Arc<Delivery>,
     clocks: Mutex<ClockWatch>,
     /// Limits the log lines about clock jumps that cannot be stored.
     clock_log: LogLimit,
@@ -62,19 +65,39 @@ struct Alerts {
     last: u64,
     open: BTreeMap<(Code, String), Alert>,
     closed: VecDeque<Alert>,
+    /// Changes that are not delivered yet.
+    changes: Vec<(Event, Alert)>,
 }
 
 impl AlertMonitor {
-    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Maintenance>) -> Self {
+    pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<dyn Maintenance>, delivery: Arc<Delivery>) -> Self {
         let clocks = Mutex::new(ClockWatch::resume(catalog.array().clock_jump));
-        Self { catalog, engine, alerts: Mutex::default(), clocks, clock_log: LogLimit::default() }
+        Self { catalog, engine, alerts: Mutex::default(), delivery, clocks, clock_log: LogLimit::default() }
     }
 
-    /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
+    /// Opens alerts for new conditions, closes those that are over, and logs the new ones. Puts all
+    /// changes in the queues of their destinations.
     pub(crate) fn update(&self) {
-        let new = self.alerts.lock().update(self.conditions(), platform::clock::unix_millis());
+        let (conditions, now_ms) = (self.conditions(), clock::unix_millis());
+        let new = {
+            let mut alerts = self.alerts.lock();
+            let new = alerts.update(conditions, now_ms);
+            // Under the lock, so that two updates keep the order of their changes.
+            self.delivery.offer(&self.catalog.state(), std::mem::take(&mut alerts.changes), now_ms);
+            new
+        };
         for alert in new {
             tracing::warn!(severity = alert.severity, component = alert.component_name, "alert: {}", alert.summary);
+        }
+    }
+
+    /// Records that a destination has got the alert.
+    pub(crate) fn mark_notified(&self, id: &str, now_ms: u64) {
+        let mut alerts = self.alerts.lock();
+        let Alerts { open, closed, .. } = &mut *alerts;
+        let known = open.values_mut().chain(closed).find(|alert| alert.id == id);
+        if let Some(alert) = known.filter(|alert| alert.notified.is_none()) {
+            alert.notified = Some(now_ms);
         }
     }
 
@@ -350,12 +373,16 @@ impl Alerts {
                         known.severity = condition.severity.to_owned();
                         known.updated = now_ms;
                     }
-                    new.extend(is_worse.then(|| known.clone()));
+                    if is_worse {
+                        self.changes.push((Event::Worsened, known.clone()));
+                        new.push(known.clone());
+                    }
                 }
                 None => {
                     self.last += 1;
                     let alert = opened(self.last, condition, now_ms);
                     new.push(alert.clone());
+                    self.changes.push((Event::Opened, alert.clone()));
                     self.open.insert(key, alert);
                 }
             }
@@ -364,6 +391,7 @@ impl Alerts {
         for mut alert in over.iter().filter_map(|key| self.open.remove(key)) {
             alert.state = "closed".to_owned();
             (alert.closed, alert.updated, alert.flagged) = (Some(now_ms), now_ms, false);
+            self.changes.push((Event::Closed, alert.clone()));
             self.closed.push_back(alert);
         }
         let surplus = self.closed.len().saturating_sub(MAX_CLOSED);
@@ -481,7 +509,7 @@ mod tests {
             let uptime = served.clone();
             let opened = Catalog::open(service.clone(), &init).unwrap();
             let opened = Arc::new(opened.with_uptime(Arc::new(move || uptime.load(Ordering::Relaxed))));
-            AlertMonitor::new(opened, service.clone())
+            AlertMonitor::new(opened, service.clone(), Arc::default())
         };
         let summary = |monitor: &AlertMonitor, wall_ms| monitor.clock_jump(wall_ms).map(|condition| condition.summary);
         let forward = Some("clock was set forward by 7200 s".to_owned());

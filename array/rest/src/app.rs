@@ -1,6 +1,7 @@
 //! The state that all request handlers share.
 
 use crate::alert_monitor::AlertMonitor;
+use crate::delivery::Delivery;
 use crate::limiter::LoginLimiter;
 use crate::measurements::Telemetry;
 use crate::scrub_schedule::ScrubSchedule;
@@ -35,6 +36,8 @@ pub struct App {
     pub(crate) growth: Growth,
     pub(crate) space: SpaceAccounting,
     pub(crate) alerts: AlertMonitor,
+    /// The queues of notices about alerts.
+    pub(crate) delivery: Arc<Delivery>,
     pub(crate) sessions: Sessions,
     pub(crate) limiter: LoginLimiter,
     /// Permits for computing slow hashes of tokens.
@@ -55,7 +58,8 @@ impl App {
         growth: Growth,
     ) -> Arc<Self> {
         let space = SpaceAccounting::new(catalog.clone(), engine.clone());
-        let alerts = AlertMonitor::new(catalog.clone(), engine.clone());
+        let delivery = Arc::<Delivery>::default();
+        let alerts = AlertMonitor::new(catalog.clone(), engine.clone(), delivery.clone());
         Arc::new(Self {
             catalog,
             engine,
@@ -66,6 +70,7 @@ impl App {
             growth,
             space,
             alerts,
+            delivery,
             sessions: Sessions::default(),
             limiter: LoginLimiter::default(),
             slow_verifications: Arc::new(Semaphore::new(MAX_SLOW_VERIFICATIONS)),

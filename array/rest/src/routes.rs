@@ -3,7 +3,7 @@
 use crate::call::Action;
 use crate::{
     admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, performance, protection, scrub,
-    snapshots, tags, volumes,
+    snapshots, snmp_managers, syslog_servers, tags, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -50,6 +50,11 @@ const fn array(method: &'static str, path: &'static str, action: Action) -> Rout
     Route::new(method, path, Role::ArrayAdmin, action)
 }
 
+/// A test of the delivery of alerts. It is a GET in the dialect, but it sends.
+const fn test(path: &'static str, action: Action) -> Route {
+    Route::new("GET", path, Role::OpsAdmin, action)
+}
+
 /// All calls that need a session, but those of `absent` and the end of the session.
 pub(crate) const ROUTES: &[Route] = &[
     read("/admins", admins::list),
@@ -61,6 +66,16 @@ pub(crate) const ROUTES: &[Route] = &[
     Route::new("POST", "/admins/api-tokens", Role::Readonly, admins::new_token),
     Route::new("DELETE", "/admins/api-tokens", Role::Readonly, admins::remove_token),
     read("/admins/settings", admins::settings),
+    read("/alert-watchers", watchers::list),
+    array("POST", "/alert-watchers", watchers::create),
+    array("PATCH", "/alert-watchers", watchers::change),
+    array("DELETE", "/alert-watchers", watchers::remove),
+    test("/alert-watchers/test", watchers::test),
+    read("/alert-webhooks", web_hooks::list),
+    array("POST", "/alert-webhooks", web_hooks::create),
+    array("PATCH", "/alert-webhooks", web_hooks::change),
+    array("DELETE", "/alert-webhooks", web_hooks::remove),
+    test("/alert-webhooks/test", web_hooks::test),
     read("/alerts", alerts::list),
     read("/arrays", arrays::list),
     array("PATCH", "/arrays", arrays::change),
@@ -112,8 +127,22 @@ pub(crate) const ROUTES: &[Route] = &[
     storage("POST", "/protection-groups/volumes", protection::add_members),
     storage("DELETE", "/protection-groups/volumes", protection::remove_members),
     read("/sessions", audit::sessions),
+    read("/smtp-servers", watchers::server),
+    array("PATCH", "/smtp-servers", watchers::change_server),
+    read("/snmp-managers", snmp_managers::list),
+    array("POST", "/snmp-managers", snmp_managers::create),
+    array("PATCH", "/snmp-managers", snmp_managers::change),
+    array("DELETE", "/snmp-managers", snmp_managers::remove),
+    test("/snmp-managers/test", snmp_managers::test),
     read("/subscriptions", contract::subscriptions),
     read("/support", contract::support),
+    read("/syslog-servers", syslog_servers::list),
+    array("POST", "/syslog-servers", syslog_servers::create),
+    array("PATCH", "/syslog-servers", syslog_servers::change),
+    array("DELETE", "/syslog-servers", syslog_servers::remove),
+    read("/syslog-servers/settings", syslog_servers::settings),
+    array("PATCH", "/syslog-servers/settings", syslog_servers::change_settings),
+    test("/syslog-servers/test", syslog_servers::test),
     read("/volume-snapshots", snapshots::list),
     storage("POST", "/volume-snapshots", snapshots::create),
     storage("PATCH", "/volume-snapshots", snapshots::change),

@@ -1,6 +1,7 @@
 //! The REST API as clients see it: mostly without sockets; `wire` tests TLS with the real client.
 
 mod browser;
+mod delivery;
 mod dialect;
 mod groups;
 mod inventory;

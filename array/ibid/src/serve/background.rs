@@ -137,13 +137,14 @@ async fn read_performance(app: Arc<App>) {
     }
 }
 
-/// Opens and closes alerts.
+/// Opens and closes alerts, and delivers them.
 async fn update_alerts(app: Arc<App>) {
     let mut ticks = tokio::time::interval(ALERT_INTERVAL);
     loop {
         ticks.tick().await;
         let evaluating = app.clone();
         let _ = spawn_blocking(move || evaluating.update_alerts()).await;
+        rest::deliver_alerts(&app);
     }
 }
 

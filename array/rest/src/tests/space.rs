@@ -18,7 +18,7 @@ fn app_with_volumes() -> (Arc<App>, Rest) {
 }
 
 /// Writes the first bytes of a volume.
-fn write(app: &App, volume: &str, bytes: u64) {
+pub(super) fn write(app: &App, volume: &str, bytes: u64) {
     let volume: VolumeId = app.catalog.state().volume(volume).unwrap().id;
     let data = Bytes::from(vec![7; bytes as usize]);
     call(&*app.engine, Op::Write { volume, lba: Lba(0), data, fua: false }).unwrap();
