@@ -1,8 +1,10 @@
 //! The client and its calls.
 
 mod accounts;
+mod delivery;
 mod performance;
 
+pub use delivery::AlertDestination;
 pub use performance::Monitored;
 
 use crate::local::LocalConnector;

@@ -8,6 +8,6 @@ mod local;
 mod transport;
 mod trust;
 
-pub use client::{Client, HostsAndVolumes, Listing, Monitored};
+pub use client::{AlertDestination, Client, HostsAndVolumes, Listing, Monitored};
 pub use error::ClientError;
 pub use trust::{Trust, TrustError};

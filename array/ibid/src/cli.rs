@@ -1,8 +1,12 @@
 //! The command line.
 
 mod account;
+mod delivery;
 
 pub(crate) use account::{AccountCommand, RoleArgument};
+pub(crate) use delivery::{
+    DeliveryCommand, DestinationArgs, DestinationArgument, EncryptionArgument, MailServerArgs, SeverityArgument,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::Listing;
@@ -83,6 +87,8 @@ pub(crate) enum Command {
     Admin(Admin<AccountCommand>),
     /// List alerts, such as low space or damaged data
     Alert(Admin<AlertCommand>),
+    /// Deliver alerts by mail, syslog, SNMP traps and web hooks
+    Delivery(Admin<DeliveryCommand>),
     /// Show the admin's API token, or replace it
     Token(TokenArgs),
     /// Check the on-disk structures of a stopped array

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Scrub(group) => run(data, group, admin::scrub),
         Command::Admin(group) => run(data, group, admin::account),
         Command::Alert(group) => run(data, group, admin::alert),
+        Command::Delivery(group) => run(data, group, admin::delivery),
         Command::Fsck(args) => return fsck::run(data, &args),
         Command::Doctor(args) => return doctor::run(data, args),
         Command::Completion { shell } => manual::completion(shell),

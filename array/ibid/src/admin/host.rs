@@ -2,17 +2,12 @@
 
 use crate::access::{self, Access};
 use crate::admin::monitor::{monitor, paths};
+use crate::admin::secret::read_secret;
 use crate::cli::{ChapArgs, HostCommand, Names};
 use crate::output::{ListForm, either, facts, json, list, list_as, print, table};
 use crate::problem::Problem;
 use api::{Chap, Connection, Host, HostPatch, HostPost};
 use client::{Client, HostsAndVolumes, Listing, Monitored};
-use platform::files;
-use std::io::Read;
-use std::path::Path;
-
-/// Maximum size of a file with a secret, in bytes.
-const MAX_SECRET_BYTES: u64 = 4096;
 
 /// Runs an `ibid host` command.
 pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Result<(), Problem> {
@@ -64,8 +59,7 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
     }
 }
 
-/// Reads the secrets from their files. They are not options, because every user of the machine can
-/// read command lines.
+/// Reads the secrets from their files.
 fn secrets(chap: ChapArgs) -> Result<Option<Chap>, Problem> {
     let secret = |path: Option<std::path::PathBuf>| path.as_deref().map(read_secret).transpose();
     let chap = Chap {
@@ -75,20 +69,6 @@ fn secrets(chap: ChapArgs) -> Result<Option<Chap>, Problem> {
         target_user: chap.target_user,
     };
     Ok(Some(chap).filter(|chap| *chap != Chap::default()))
-}
-
-fn read_secret(path: &Path) -> Result<String, Problem> {
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().lock().take(MAX_SECRET_BYTES).read_to_string(&mut text)?;
-        Some(text)
-    } else {
-        let failed =
-            |error| Problem::new(format!("{}: {error}", path.display())).hint("check the path and its permissions");
-        files::read_text(path, MAX_SECRET_BYTES).map_err(failed)?
-    };
-    let text = text.ok_or_else(|| Problem::new(format!("{}: no such file", path.display())).hint("check the path"))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {

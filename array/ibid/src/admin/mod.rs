@@ -2,14 +2,17 @@
 
 mod account;
 mod array;
+mod delivery;
 mod health;
 mod host;
 mod monitor;
+mod secret;
 mod snap;
 mod volume;
 
 pub(crate) use account::account;
 pub(crate) use array::{array, token};
+pub(crate) use delivery::delivery;
 pub(crate) use health::{alert, scrub};
 pub(crate) use host::host;
 pub(crate) use snap::snap;
