@@ -11,7 +11,8 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 const SECTOR: usize = to_usize(SECTOR_BYTES);
 /// Sectors to which the parts of a chunk are aligned. A drive with blocks of 4 KiB never writes a
 /// block again that holds a part of an older chunk.
-const ALIGNMENT: u32 = (BLOCK_BYTES / SECTOR_BYTES) as u32;
+const ALIGNMENT: u32 = 8;
+const _: () = assert!(ALIGNMENT as u64 * SECTOR_BYTES == BLOCK_BYTES);
 static ZEROS: [u8; to_usize(BLOCK_BYTES)] = [0; to_usize(BLOCK_BYTES)];
 
 /// A chunk that is ready to be written.
