@@ -95,8 +95,11 @@ export function failure(status: number, text: string): ApiError {
   }
 }
 
-export function logIn(token: string): Promise<unknown> {
-  return call('POST', '/login', {}, undefined, { 'api-token': token, 'x-ibid-session': 'cookie' });
+/** Opens a session. Returns the administrator of the token. */
+export async function logIn(token: string): Promise<string | null> {
+  const headers = { 'api-token': token, 'x-ibid-session': 'cookie' };
+  const answer = await call<{ items?: { username?: string }[] }>('POST', '/login', {}, undefined, headers);
+  return answer.items?.[0]?.username ?? null;
 }
 
 export function logOut(): Promise<unknown> {

@@ -3,8 +3,10 @@
 import { Modal, PasswordInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { ApiError, logIn } from '../api/client';
-import { noteAnswer } from '../api/session';
+import { ApiError, call, logIn } from '../api/client';
+import { asRole, type Role } from '../api/roles';
+import { noteAnswer, noteSelf } from '../api/session';
+import type { Admin, Items } from '../api/types';
 import { text } from '../text';
 import { ErrorNote } from './common';
 
@@ -17,7 +19,9 @@ function Fields() {
     event.preventDefault();
     setBusy(true);
     try {
-      await logIn(token.trim());
+      const name = await logIn(token.trim());
+      const role = name === null ? null : await roleOf(name);
+      noteSelf(name === null ? null : { name, role });
       noteAnswer();
       await client.resetQueries();
     } catch (error) {
@@ -43,6 +47,12 @@ function Fields() {
       </button>
     </>
   );
+}
+
+/** The role decides what the pages offer, so it is read before them. */
+async function roleOf(name: string): Promise<Role | null> {
+  const admins = await call<Items<Admin>>('GET', '/admins', { names: name }).catch(() => null);
+  return asRole(admins?.items[0]?.role.name);
 }
 
 function explained(error: unknown): unknown {
