@@ -1,7 +1,7 @@
 /** What the console can change: each action with its call, its command and, if there is one, its undo. */
 
-import { call } from './api/client';
-import type { Admin, ArrayInfo, Host, Items, Snapshot, Volume } from './api/types';
+import { address, call, type Method, type Params } from './api/client';
+import type { ArrayInfo, Items, Snapshot, Volume } from './api/types';
 import { chosenSize, commandSize } from './format/units';
 import { text } from './text';
 
@@ -44,15 +44,29 @@ export function word(value: string): string {
   return /^[\w.:@%+=/-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
 }
 
+/** A call in words, for what has no command: method, address and body. */
+export function callText(method: Method, path: string, params: Params, body?: unknown): string {
+  const line = `${method} ${decodeURIComponent(address(path, params))}`;
+  return body === undefined ? line : `${line}\n${JSON.stringify(body)}`;
+}
+
 /** Names in a command that is shown; of many, the first ones. */
 const SHOWN = 20;
-const some = (names: string[]) =>
+export const some = (names: string[]) =>
   `${names.slice(0, SHOWN).map(word).join(' ')}${names.length > SHOWN ? ' …' : ''}`;
 
 export const commands = {
   createVolume: (name: string, bytes: number) =>
     `ibid volume create ${word(name)} --size ${commandSize(bytes)}`,
-  connect: (host: string, volume: string) => `ibid host connect ${word(host)} ${word(volume)}`,
+  connect: (to: Initiator, volume: string, lun?: number) =>
+    'host' in to
+      ? `ibid host connect ${word(to.host)} ${word(volume)}${lun === undefined ? '' : ` --lun ${lun}`}`
+      : callText(
+          'POST',
+          '/connections',
+          { host_group_names: to.hostGroup, volume_names: volume },
+          lun === undefined ? {} : { lun },
+        ),
   disconnect: (host: string, volume: string) => `ibid host disconnect ${word(host)} ${word(volume)}`,
   destroy: (names: string[]) => `ibid volume destroy ${names.map(word).join(' ')}`,
   recover: (names: string[]) => `ibid volume recover ${names.map(word).join(' ')}`,
@@ -64,12 +78,10 @@ export const commands = {
     `ibid volume resize ${word(name)} --size ${commandSize(bytes)}${isSmaller ? ' --truncate' : ''}`,
   copy: (source: string, name: string, isOver: boolean) =>
     `ibid volume copy ${word(source)} ${word(name)}${isOver ? ' --overwrite' : ''}`,
-  createHost: (name: string, iqn: string) => `ibid host create ${word(name)} --iqn ${word(iqn)}`,
   showHost: (name: string) => `ibid host show ${word(name)}\nibid host paths ${word(name)}`,
   setArray: (options: string) => `ibid array set ${options}`,
   grow: (bytes: number) => `ibid array grow --capacity ${commandSize(bytes)}`,
-  newToken: () => 'ibid token --new',
-  deleteHost: (name: string) => `ibid host delete ${word(name)}`,
+  limits: (name: string, options: string) => `ibid volume set ${word(name)} ${options}`,
 };
 
 export async function createVolume(name: string, bytes: number): Promise<Done> {
@@ -80,7 +92,7 @@ export async function createVolume(name: string, bytes: number): Promise<Done> {
 const setDestroyed = (destroyed: boolean) => (names: string) =>
   call('PATCH', '/volumes', { names }, { destroyed });
 
-async function every(names: string[], each: (names: string) => Promise<unknown>) {
+export async function every(names: string[], each: (names: string) => Promise<unknown>) {
   const { error } = await inBatches(names, each);
   if (error !== null) throw error;
 }
@@ -98,19 +110,26 @@ export async function eradicate(name: string): Promise<Done> {
   return { message: text.done.eradicated(name) };
 }
 
-export async function connect(hosts: string[], volumes: string[]): Promise<Done> {
-  const host_names = hosts.join(',');
-  const make = (volume_names: string) => call('POST', '/connections', { host_names, volume_names }, {});
-  const remove = (volume_names: string) => call('DELETE', '/connections', { host_names, volume_names });
-  const message = (done: string[]) => text.done.connected(done, hosts);
+/** A host or a host group, to which volumes are connected. */
+export type Initiator = { host: string } | { hostGroup: string };
+
+const initiatorParams = (to: Initiator) =>
+  'host' in to ? { host_names: to.host } : { host_group_names: to.hostGroup };
+
+/** Connects volumes. A number of the unit can be chosen for one volume only. */
+export async function connect(to: Initiator, volumes: string[], lun?: number): Promise<Done> {
+  const ends = initiatorParams(to);
+  const make = (volume_names: string) => call('POST', '/connections', { ...ends, volume_names }, { lun });
+  const remove = (volume_names: string) => call('DELETE', '/connections', { ...ends, volume_names });
+  const message = (done: string[]) => text.done.connected(done, ['host' in to ? to.host : to.hostGroup]);
   return allInBatches(volumes, make, message, (done) => every(done, remove));
 }
 
-export async function disconnect(host: string, volume: string, lun: number): Promise<Done> {
-  const pair = { host_names: host, volume_names: volume };
+export async function disconnect(from: Initiator, volume: string, lun: number): Promise<Done> {
+  const pair = { ...initiatorParams(from), volume_names: volume };
   await call('DELETE', '/connections', pair);
   return {
-    message: text.done.disconnected(volume, host),
+    message: text.done.disconnected(volume, 'host' in from ? from.host : from.hostGroup),
     undo: () => call('POST', '/connections', pair, { lun }),
   };
 }
@@ -129,7 +148,7 @@ export async function snapshot(volumes: string[], suffix: string): Promise<Done>
 
 const destroySnapshots = (names: string) =>
   call('PATCH', '/volume-snapshots', { names }, { destroyed: true });
-const recoverSnapshots = (names: string) =>
+export const recoverSnapshots = (names: string) =>
   call('PATCH', '/volume-snapshots', { names }, { destroyed: false });
 
 export async function destroySnapshot(name: string): Promise<Done> {
@@ -147,18 +166,28 @@ export async function clone(source: string, name: string): Promise<Done> {
   return { message: text.done.cloned(source, name), undo: () => destroyCall([name]) };
 }
 
-/** Overwrites a volume with a snapshot. The array keeps the old content as a destroyed snapshot. */
-export async function restore(volume: string, from: string): Promise<Done> {
+const overwrite = (volume: string, source: string) =>
+  call('POST', '/volumes', { names: volume, overwrite: true }, { source: { name: source } });
+
+/**
+ * Overwrites a volume with a snapshot. The array keeps the old content as a destroyed snapshot. Returns
+ * the undo, if that snapshot is found.
+ */
+export async function overwriteWith(volume: string, from: string): Promise<Done['undo']> {
   const kept = () =>
     call<Items<Snapshot>>('GET', '/volume-snapshots', { source_names: volume, destroyed: true });
   const before = new Set((await kept()).items.map((item) => item.name));
-  await call('POST', '/volumes', { names: volume, overwrite: true }, { source: { name: from } });
-  const undo = (await kept()).items.find((item) => item.suffix.startsWith('undo-') && !before.has(item.name));
-  const back = async (name: string) => {
-    await recoverSnapshots(name);
-    await call('POST', '/volumes', { names: volume, overwrite: true }, { source: { name } });
+  await overwrite(volume, from);
+  const old = (await kept()).items.find((item) => item.suffix.startsWith('undo-') && !before.has(item.name));
+  if (!old) return undefined;
+  return async () => {
+    await recoverSnapshots(old.name);
+    await overwrite(volume, old.name);
   };
-  return { message: text.done.restored(volume, from), undo: undo && (() => back(undo.name)) };
+}
+
+export async function restore(volume: string, from: string): Promise<Done> {
+  return { message: text.done.restored(volume, from), undo: await overwriteWith(volume, from) };
 }
 
 export async function rename(name: string, to: string): Promise<Done> {
@@ -176,18 +205,31 @@ export async function resize(volume: Volume, bytes: number): Promise<Done> {
   return { message: text.done.resized(volume.name, bytes) };
 }
 
-export async function createHost(name: string, iqn: string): Promise<Done> {
-  await call('POST', '/hosts', { names: name }, { iqns: [iqn] });
-  return { message: text.done.created(name), undo: () => call('DELETE', '/hosts', { names: name }) };
+/** The highest values, which mean that there is no limit. */
+export const NO_BANDWIDTH_LIMIT = 2 ** 39;
+export const NO_IOPS_LIMIT = 100_000_000;
+
+export type Limits = { bandwidth: number; iops: number; threshold: number };
+
+export function limitsOf({ qos, threshold_percent }: Volume): Limits {
+  return {
+    bandwidth: qos.bandwidth_limit ?? NO_BANDWIDTH_LIMIT,
+    iops: qos.iops_limit ?? NO_IOPS_LIMIT,
+    threshold: threshold_percent ?? 0,
+  };
 }
 
-/** Deletes a host. One with CHAP cannot be made again, because its secrets are not known here. */
-export async function deleteHost(host: Host): Promise<Done> {
-  await call('DELETE', '/hosts', { names: host.name });
-  const body = { iqns: host.iqns, personality: host.personality ?? undefined };
-  const hasSecret = host.chap.host_user !== null || host.chap.target_user !== null;
-  const undo = () => call('POST', '/hosts', { names: host.name }, body);
-  return { message: text.done.deleted(host.name), undo: hasSecret ? undefined : undo };
+/** Sets the limits of a volume, and the share written from which its hosts are warned. */
+export async function setLimits(volume: Volume, limits: Limits): Promise<Done> {
+  const patch = ({ bandwidth, iops, threshold }: Limits) =>
+    call(
+      'PATCH',
+      '/volumes',
+      { names: volume.name },
+      { qos: { bandwidth_limit: bandwidth, iops_limit: iops }, threshold_percent: threshold },
+    );
+  await patch(limits);
+  return { message: text.done.limits(volume.name), undo: () => patch(limitsOf(volume)) };
 }
 
 export async function startScrub(): Promise<Done> {
@@ -222,10 +264,4 @@ export async function changeArray(before: ArrayInfo, change: ArrayChange, what: 
 export async function grow(capacity: number): Promise<Done> {
   await call('PATCH', '/arrays', {}, { capacity });
   return { message: text.done.grown(chosenSize(capacity)) };
-}
-
-/** Replaces the API token of an administrator, which ends its sessions. Returns the new one. */
-export async function newToken(admin: string): Promise<string> {
-  const made = await call<Items<Admin>>('POST', '/admins/api-tokens', { names: admin }, {});
-  return made.items[0]?.api_token.token ?? '';
 }

@@ -68,6 +68,24 @@ const hosts = createRoute({
   component: lazyRouteComponent(() => import('./pages/Hosts'), 'Hosts'),
 });
 
+const group = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/protection/$name',
+  component: lazyRouteComponent(() => import('./pages/GroupPage'), 'GroupPage'),
+});
+
+const hostGroups = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/host-groups',
+  component: lazyRouteComponent(() => import('./pages/HostGroups'), 'HostGroups'),
+});
+
+const hostGroup = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/host-groups/$name',
+  component: lazyRouteComponent(() => import('./pages/HostGroups'), 'HostGroupPage'),
+});
+
 const host = createRoute({
   getParentRoute: () => rootRoute,
   path: '/hosts/$name',
@@ -111,8 +129,11 @@ export const router = createRouter({
     overview,
     volumes.addChildren([volume]),
     protection,
+    group,
     hosts,
     host,
+    hostGroups,
+    hostGroup,
     array,
     alerts,
     activity,

@@ -1,10 +1,14 @@
 /** All text of the console. A translation replaces this file. Messages of the array stay as they are. */
 
+import { isWholeDays, type Retention, type Schedule, timeOfDay } from './format/schedule';
+import { duration } from './format/time';
 import { chosenSize, count } from './format/units';
+import type { Request } from './parts/request';
 
 const plural = (n: number, one: string, many: string) => `${count(n)} ${n === 1 ? one : many}`;
 const names = (list: string[]) =>
   list.length <= 3 ? list.join(', ') : `${list.slice(0, 2).join(', ')} and ${count(list.length - 2)} more`;
+const DAY = 86_400_000;
 const words = ['Nothing', 'One thing', 'Two things', 'Three things', 'Four things', 'Five things'];
 
 export const text = {
@@ -32,6 +36,8 @@ export const text = {
     theme: 'Switch between light and dark',
     alerts: (n: number) => (n === 0 ? 'No open alerts' : plural(n, 'open alert', 'open alerts')),
     logOut: 'Log out',
+    roles: { readonly: 'read-only', ops_admin: 'operations', storage_admin: 'storage' },
+    self: (name: string, role: string) => `Logged in as ${name}, ${role}`,
   },
   footer: (version: string, zone: string) => `Ibid ${version} · times in ${zone}`,
   login: {
@@ -72,6 +78,12 @@ export const text = {
     tryNow: 'Try now',
     server: 'The array says',
     hint: {
+      not_allowed: 'Ask an administrator with a higher role, or log in as one.',
+      in_group_snapshot: 'It belongs to a snapshot of a protection group. Change that one.',
+      shared_connection: 'The connection belongs to the host group. Disconnect the volume there.',
+      group_has_members: 'Remove its members first.',
+      group_has_no_members: 'Add volumes to the group first.',
+      host_group_connected: 'Disconnect its volumes first.',
       volume_connected: 'Disconnect the volume from its hosts first: see its tab Connections.',
       host_connected: 'Disconnect the volumes of the host first.',
       volume_exists:
@@ -93,7 +105,7 @@ export const text = {
     recovered: (list: string[]) => `${names(list)} recovered.`,
     eradicated: (name: string) => `${name} eradicated.`,
     deleted: (name: string) => `${name} deleted.`,
-    connected: (volumes: string[], hosts: string[]) => `${names(volumes)} connected to ${names(hosts)}.`,
+    connected: (volumes: string[], to: string[]) => `${names(volumes)} connected to ${names(to)}.`,
     disconnected: (volume: string, host: string) => `${volume} disconnected from ${host}.`,
     snapshot: (list: string[]) => `${plural(list.length, 'snapshot', 'snapshots')} created: ${names(list)}.`,
     cloned: (source: string, name: string) => `${name} is a copy of ${source}.`,
@@ -102,6 +114,13 @@ export const text = {
     resized: (name: string, bytes: number) => `${name} has ${chosenSize(bytes)}.`,
     scrub: 'Scrub started.',
     changed: (what: string) => `${what} changed.`,
+    limits: (name: string) => `Limits of ${name} changed.`,
+    joined: (list: string[], group: string) => `${names(list)} added to ${group}.`,
+    left: (name: string, group: string) => `${name} removed from ${group}.`,
+    restoredGroup: (list: string[], from: string) =>
+      `${plural(list.length, 'volume has', 'volumes have')} the content of ${from}: ${names(list)}.`,
+    role: (name: string, role: string) => `${name} has the role ${role}.`,
+    tokenRemoved: (name: string) => `${name} has no token any more.`,
     grown: (capacity: string) => `The array has ${capacity}.`,
   },
   overview: {
@@ -292,9 +311,23 @@ export const text = {
     attach: 'Connect a volume',
     scrub: 'Start scrub',
     showVolume: (name: string) => `Open ${name}`,
+    edit: 'Edit',
+    save: 'Save',
+    remove: 'Remove',
+    protect: 'Protect',
+    limits: 'Limits',
+    setLimits: 'Set limits',
+    newGroup: 'New group',
+    plan: 'Schedule',
+    addVolumes: 'Add volumes',
+    newHostGroup: 'New host group',
+    addHosts: 'Add hosts',
+    newAdmin: 'New administrator',
+    role: 'Role',
+    deleteAdmin: 'Delete',
+    removeToken: 'Remove token',
   },
   forms: {
-    createTitle: 'New volume',
     createNote: 'It takes no space until a host writes to it.',
     connectTo: 'Connect to (optional)',
     nobody: 'No host yet',
@@ -304,28 +337,140 @@ export const text = {
     nameHint: '1 to 63 letters, digits, - and _',
     suffix: 'Suffix (optional)',
     suffixHint: 'Without one, the array takes the next number.',
-    snapshotTitle: (list: string[]) => `Snapshot of ${names(list)}`,
     snapshotNote: 'All at one instant. It takes no space until a volume changes.',
-    connectTitle: (list: string[]) => `Connect ${names(list)}`,
     noHosts: 'There are no hosts yet. Add one on the page Hosts.',
-    cloneTitle: (name: string) => `Clone ${name}`,
     cloneNote: 'The copy shares its data with the source. No data is moved.',
     newName: 'New name',
-    renameTitle: (name: string) => `Rename ${name}`,
-    resizeTitle: (name: string) => `Resize ${name}`,
     shrinks: 'The end of the volume is cut off. Its content until now is kept as a destroyed snapshot.',
-    restoreTitle: (volume: string, from: string) => `Restore ${volume} from ${from}`,
     restoreNote: (volume: string) =>
       `The present content of ${volume} is kept as a destroyed snapshot. Unmount it on its hosts first.`,
-    eradicateTitle: (name: string) => `Eradicate ${name}`,
     eradicateNote: 'Its data and its snapshots are removed now. This cannot be undone.',
     typeName: (name: string) => `Type ${name} to confirm`,
-    attachTitle: (host: string) => `Connect a volume to ${host}`,
     volume: 'Volume',
-    hostTitle: 'Add host',
+    hosts: 'Hosts',
+    hostGroups: 'Host groups',
+    lun: 'LUN (optional)',
+    lunHint: 'Without one, the array takes the lowest free LUN from 1.',
+    lunUnreadable: 'A LUN is a whole number from 0 to 4095.',
     hostNote: 'A host is known by the name of its iSCSI initiator.',
+    editHostNote: 'Sessions that exist keep their values; the next login uses the new ones.',
     iqn: 'Initiator name (IQN)',
-    iqnHint: 'for example iqn.2004-10.com.ubuntu:01:web-01; * admits every initiator',
+    iqnHint: 'Several on a line each. For example iqn.2004-10.com.ubuntu:01:web-01; * admits every initiator',
+    personality: 'Personality',
+    personalityHint: 'esxi: space is released in units of 1 MiB',
+    noPersonality: 'none',
+    setChap: 'Authenticate with CHAP',
+    changeChap: 'Change CHAP',
+    chapTitle: 'CHAP',
+    hostUser: 'User of the host',
+    hostUserHint: 'Empty turns CHAP off.',
+    hostSecret: 'Secret of the host',
+    targetUser: 'User of the array (mutual CHAP)',
+    targetUserHint: 'Empty turns mutual CHAP off.',
+    targetSecret: 'Secret of the array',
+    secretHint: '12 to 255 characters; another one for each direction',
+    secretKept: 'Empty keeps the present secret.',
+    hostGroupNote: 'All hosts of a group see the volumes of the group at the same LUN.',
+    addHostsNote: 'The hosts see the volumes of the group at once.',
+    oneGroup: 'A host is in one group at most.',
+    noHostFree: 'No host without a group.',
+    limitsNote: 'The limits apply to the volume over all its hosts, at once. An empty field is no limit.',
+    bandwidth: 'Bytes per second',
+    bandwidthHint: '1MiB to 512GiB',
+    iops: 'Reads and writes per second',
+    iopsHint: '100 to 100000000',
+    warnAt: 'Warn hosts at this percentage written',
+    warnAtHint: '1 to 100',
+    groupNote: 'A group takes snapshots of its volumes at one instant, by a schedule.',
+    planNote:
+      'A shorter retention destroys scheduled snapshots that it no longer keeps. They can be recovered.',
+    runs: 'Take snapshots by the schedule',
+    every: 'Every',
+    everyHint: '5min to 400d, for example 1h',
+    everyUnreadable: 'Write a time from 5min to 400d.',
+    at: 'At (UTC, optional)',
+    atHint: 'for whole days, for example 02:00',
+    atUnreadable: 'Write a time of day such as 02:00.',
+    keepAll: 'Keep all for',
+    keepAllHint: 'for example 24h',
+    perDay: 'Then keep of each day',
+    perDayHint: 'snapshots, 0 for none',
+    forDays: 'For days',
+    forDaysHint: 'after the time above',
+    notWhole: 'Write a whole number.',
+    addVolumesNote: 'The next snapshot of the group includes them.',
+    protectNote: 'The next snapshot of the group includes these volumes.',
+    group: 'Protection group',
+    noGroups: 'There is no group yet. Make one on the page Protection.',
+    groupSnapshotNote: 'Of all its volumes, at one instant. The retention does not remove it.',
+    restoreGroupNote: (list: string[]) =>
+      `Sets back ${names(list)}, one after the other. The present content of each is kept as a destroyed snapshot. Unmount them on their hosts first.`,
+    eradicateGroupNote:
+      'The group and its snapshots are removed now. This cannot be undone. Its volumes stay.',
+    role: 'Role',
+    roleNote: 'The new role applies to open sessions at once.',
+    adminNote: 'A new administrator has no token. Make one next, and pass it on.',
+    adminHint: 'in lower case',
+    deleteAdminNote: 'Its token and its sessions end now. The audit trail keeps its changes.',
+    removeTokenNote: 'The token and all its sessions end now. The administrator stays.',
+    valid: 'Valid for (optional)',
+    validHint: 'for example 90d; empty: no limit',
+  },
+  /** Titles of the dialogs. */
+  titles: (request: Request): string => {
+    switch (request.kind) {
+      case 'create':
+        return 'New volume';
+      case 'host':
+        return 'Add host';
+      case 'editHost':
+        return `Edit ${request.host.name}`;
+      case 'hostGroup':
+        return 'New host group';
+      case 'addHosts':
+        return `Add hosts to ${request.group}`;
+      case 'attach':
+        return `Connect a volume to ${'host' in request.to ? request.to.host : request.to.hostGroup}`;
+      case 'admin':
+        return 'New administrator';
+      case 'role':
+        return `Role of ${request.admin.name}`;
+      case 'deleteAdmin':
+        return `Delete ${request.name}`;
+      case 'removeToken':
+        return `Remove the token of ${request.name}`;
+      case 'token':
+        return `New API token for ${request.admin}`;
+      case 'snapshot':
+        return `Snapshot of ${names(request.names)}`;
+      case 'connect':
+        return `Connect ${names(request.names)}`;
+      case 'protect':
+        return `Protect ${names(request.names)}`;
+      case 'protectionGroup':
+        return 'New protection group';
+      case 'plan':
+        return `Schedule of ${request.group.name}`;
+      case 'addVolumes':
+        return `Add volumes to ${request.group}`;
+      case 'groupSnapshot':
+        return `Snapshot of ${request.group}`;
+      case 'restoreGroup':
+        return `Restore from ${request.snapshot}`;
+      case 'clone':
+        return `Clone ${request.source}`;
+      case 'rename':
+        return `Rename ${request.name}`;
+      case 'resize':
+        return `Resize ${request.volume.name}`;
+      case 'limits':
+        return `Limits of ${request.volume.name}`;
+      case 'restore':
+        return `Restore ${request.volume} from ${request.from}`;
+      case 'eradicate':
+      case 'eradicateGroup':
+        return `Eradicate ${request.name}`;
+    }
   },
   hosts: {
     kicker: 'Storage',
@@ -363,10 +508,62 @@ export const text = {
     empty: 'A host is a computer that may see volumes. Add one by the name of its initiator.',
     filter: 'Filter hosts',
     noMatch: 'No host matches.',
+    views: 'Hosts or host groups',
+    paths: 'Paths',
+    groups: 'Groups',
     volumesOf: (name: string) => `Volumes of ${name}`,
     noVolumes: 'No volume is connected to this host.',
   },
+  hostGroup: {
+    kicker: 'Host group',
+    title: 'Host groups',
+    summary: (hosts: number, volumes: number) =>
+      `${plural(hosts, 'host', 'hosts')}, ${plural(volumes, 'volume', 'volumes')}`,
+    count: (n: number) => plural(n, 'group', 'groups'),
+    empty:
+      'All hosts of a group see the volumes of the group at the same LUN. A cluster of ESXi hosts is a group.',
+    gone: 'There is no such host group.',
+    back: 'All host groups',
+    hosts: 'Hosts',
+    noHosts: 'No host is in this group.',
+    volumes: 'Volumes',
+    noVolumes: 'No volume is connected to this group.',
+    notEmpty: 'A group with hosts or volumes cannot be deleted.',
+    paths: (connected: number, used: number) =>
+      used === 0 ? 'not logged in' : `${count(connected)} of ${count(used)} paths`,
+    shared: (group: string) => `by ${group}`,
+  },
   protection: {
+    groups: 'Protection groups',
+    groupsNote: 'snapshots of several volumes at one instant',
+    volumes: 'Volumes with snapshots',
+    noGroups:
+      'A protection group takes snapshots of its volumes by a schedule and keeps them for a time that you choose.',
+    noMatch: 'No group or volume matches this filter.',
+    filter: 'Filter groups and volumes',
+    groupRow: (volumes: number, snapshots: number, last: string) =>
+      `${plural(volumes, 'volume', 'volumes')}, ${plural(snapshots, 'snapshot', 'snapshots')}, latest ${last}`,
+    schedule: ({ enabled, frequency, at }: Schedule) => {
+      if (!enabled) return 'No schedule';
+      const every =
+        frequency === DAY
+          ? 'Every day'
+          : frequency === 3_600_000
+            ? 'Every hour'
+            : `Every ${isWholeDays(frequency) ? plural(frequency / DAY, 'day', 'days') : duration(frequency)}`;
+      return at === null ? every : `${every} at ${timeOfDay(at)} UTC`;
+    },
+    retention: ({ all_for_sec, per_day, days }: Retention) => {
+      const all = `keeps all for ${duration(all_for_sec * 1000)}`;
+      return per_day === 0 || days === 0
+        ? all
+        : `${all}, then ${count(per_day)} a day for ${plural(days, 'day', 'days')}`;
+    },
+    plan: (schedule: Schedule, retention: Retention): string =>
+      `${text.protection.schedule(schedule)}; ${text.protection.retention(retention)}.`,
+    kept: (n: number) => `That is at most ${plural(n, 'snapshot', 'snapshots')} of each volume.`,
+    next: (time: string) => `Next in ${time}.`,
+    due: 'Next within a minute.',
     kicker: 'Storage',
     title: 'Protection',
     summary: (snapshots: number, covered: number, without: number) =>
@@ -377,6 +574,25 @@ export const text = {
     empty: 'A snapshot keeps the content of a volume at one moment. There are none yet.',
     toVolumes: 'Choose volumes',
     now: 'now',
+  },
+  group: {
+    kicker: 'Protection group',
+    gone: 'There is no such protection group.',
+    back: 'All groups',
+    plan: 'Schedule and retention',
+    volumes: 'Volumes',
+    noVolumes: 'This group has no volumes yet, so it takes no snapshots.',
+    snapshots: 'Snapshots',
+    noSnapshots: 'There are none yet.',
+    size: (volumes: string) => `${volumes} of volumes`,
+    member: (snapshots: number) => plural(snapshots, 'snapshot', 'snapshots'),
+    destroyed: (time: string) => `Destroyed with its snapshots. Recoverable for ${time}.`,
+    restorable: (n: number, all: number) =>
+      n === all
+        ? `restores all ${plural(n, 'volume', 'volumes')}`
+        : `restores ${count(n)} of ${plural(all, 'volume', 'volumes')}`,
+    filter: 'Filter volumes of the group',
+    none: 'none of its volumes is in the group now',
   },
   host: {
     kicker: 'Host',
@@ -400,6 +616,8 @@ export const text = {
     initiator: 'Initiator',
     personality: 'Personality',
     group: 'Host group',
+    noGroup: 'none',
+    leave: 'Leave',
     busy: (iops: string, latency: string) => `${iops} IOPS, ${latency}`,
     idle: 'idle',
     lost: 'A session ended without a logout and has not come back. If the other hosts have this path, look at the cable, the switch and the network card of this host.',
@@ -410,6 +628,8 @@ export const text = {
     kicker: (array: string) => `Array ${array}`,
     title: 'Three steps to the first disk.',
     sub: (free: string) => `${free} are free. Everything here is also a command; each step shows it.`,
+    readOnly:
+      'Your role does not make volumes and hosts. The commands show what an administrator with the role storage_admin does.',
     step1: 'Make a volume',
     step1Note: 'It takes no space until something is written to it, so be generous with its size.',
     make: 'Make volume',
@@ -475,7 +695,7 @@ export const text = {
   settings: {
     kicker: 'Array',
     title: 'Settings',
-    sub: 'Each change takes effect at once. All but growth and a new token can be undone.',
+    sub: 'Each change takes effect at once. Growth, tokens and deleted administrators cannot be undone.',
     save: 'Save',
     array: 'Name',
     name: 'Name of the array',
@@ -502,12 +722,30 @@ export const text = {
     capacityHint: (now: string) => `now ${now}; a device must have the new size already`,
     grow: 'Grow',
     admins: 'Administrators',
-    tokenCreated: 'API token made',
+    adminsNote: 'each with a role and at most one API token',
+    self: 'you',
+    tokenCreated: (time: string) => `token made ${time}`,
+    expires: (time: string) => `valid until ${time}`,
+    expired: (time: string) => `expired ${time}`,
+    noToken: 'no token',
     newToken: 'New token',
-    tokenTitle: (name: string) => `New API token for ${name}`,
+    tokenFirst: 'The token is shown once, so copy it then. It logs in here and authenticates scripts.',
     tokenNote: 'The present token and all its sessions end now, this one too. Scripts need the new token.',
+    tokenReplaced: 'The present token and all its sessions end now. Its scripts need the new token.',
     tokenMade: 'Copy the token now. It is not shown again. Then log in with it.',
+    tokenMadeFor: (name: string) => `Copy the token now and pass it to ${name}. It is not shown again.`,
     tokenDone: 'I have copied it',
+    more: (name: string) => `More actions for ${name}`,
+    roles: {
+      readonly: 'reads everything',
+      ops_admin: 'also starts scrubs',
+      storage_admin: 'also changes volumes, snapshots, hosts and groups',
+      array_admin: 'changes everything',
+    },
+    sessions: 'Sessions',
+    sessionsNote: 'open logins of administrators, the latest first',
+    session: (from: string, time: string) => `from ${from}, logged in ${time}`,
+    readOnly: (role: string) => `Your role is ${role}, which does not change settings.`,
     unreadable: 'Write a time such as 24h, 7d or 90min.',
     notPercent: 'Write a whole number from 0 to 100.',
   },

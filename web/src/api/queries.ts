@@ -5,6 +5,7 @@ import { ApiError, call, type Params } from './client';
 import { noteAnswer, noteFailure } from './session';
 import type {
   Admin,
+  AdminSession,
   Alert,
   ArrayInfo,
   Audit,
@@ -12,11 +13,15 @@ import type {
   ConnectionPerformance,
   Controller,
   Drive,
+  GroupSnapshot,
   Host,
+  HostGroup,
   Items,
+  Member,
   Offload,
   Performance,
   Port,
+  ProtectionGroup,
   RefusedLogin,
   Scrub,
   Session,
@@ -120,14 +125,24 @@ export const useSnapshots = (volume: string) =>
     select: (data) => data.items,
   });
 
+/** Snapshots of the volumes of a group that are not destroyed. */
+export const useSnapshotsOf = (volumes: string[]) =>
+  useQuery({
+    ...whole<Snapshot>('/volume-snapshots', { source_names: volumes.join(','), destroyed: false }, SLOW_MS),
+    enabled: volumes.length > 0,
+  });
+
 /** Snapshots of all volumes, destroyed ones too. */
 export const useAllSnapshots = () => useQuery(whole<Snapshot>('/volume-snapshots', {}, SLOW_MS));
 
-export const useConnections = (of: { volume?: string; host?: string }, isEnabled = true) =>
+export const useConnections = (
+  of: { volume?: string; host?: string; hostGroup?: string },
+  isEnabled = true,
+) =>
   useQuery({
     ...list<Connection>(
       '/connections',
-      { volume_names: of.volume, host_names: of.host },
+      { volume_names: of.volume, host_names: of.host, host_group_names: of.hostGroup },
       DETAIL_MS,
       isEnabled,
     ),
@@ -159,6 +174,29 @@ function whole<T>(path: string, params: Params, interval: number, pages = MOST_P
 }
 
 export const useHosts = () => useQuery(whole<Host>('/hosts', {}, LIST_MS));
+
+export const useHostGroups = (isEnabled = true) =>
+  useQuery({ ...whole<HostGroup>('/host-groups', {}, LIST_MS), enabled: isEnabled });
+
+/** Protection groups, destroyed ones too. */
+export const useProtectionGroups = () => useQuery(whole<ProtectionGroup>('/protection-groups', {}, LIST_MS));
+
+/** Snapshots of protection groups, destroyed ones too, latest first. */
+export const useGroupSnapshots = () =>
+  useQuery({
+    ...whole<GroupSnapshot>('/protection-group-snapshots', {}, LIST_MS),
+    select: (snapshots) => snapshots.toSorted((a, b) => b.created - a.created),
+  });
+
+/** The volumes of a protection group, or the protection groups of a volume. */
+export const useMembers = (of: { group?: string; volume?: string }) =>
+  useQuery(
+    whole<Member>(
+      '/protection-groups/volumes',
+      { group_names: of.group, member_names: of.volume },
+      DETAIL_MS,
+    ),
+  );
 
 export const useSessions = () => useQuery(whole<Session>('/iscsi-sessions', {}, LIST_MS));
 
@@ -193,6 +231,13 @@ export const useDrives = () =>
 
 export const useAdmins = () =>
   useQuery({ ...list<Admin>('/admins', {}, SLOW_MS), select: (data) => data.items });
+
+/** Open sessions of administrators, latest first. */
+export const useAdminSessions = () =>
+  useQuery({
+    ...list<AdminSession>('/sessions', {}, SLOW_MS),
+    select: (data) => data.items.toSorted((a, b) => b.start_time - a.start_time),
+  });
 
 /** Space that destroyed volumes hold. */
 export const useDestroyedSpace = () =>

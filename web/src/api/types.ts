@@ -61,7 +61,7 @@ export type Snapshot = {
   time_remaining: number | null;
 };
 
-export type Connection = { host: Reference; volume: Reference; lun: number };
+export type Connection = { host: Reference; host_group: Reference; volume: Reference; lun: number };
 
 export type Host = {
   name: string;
@@ -72,6 +72,32 @@ export type Host = {
   personality: string | null;
   space: Space;
 };
+
+export type HostGroup = { name: string; connection_count: number; host_count: number; space: Space };
+
+export type ProtectionGroup = {
+  id: string;
+  name: string;
+  destroyed: boolean;
+  /** `frequency` and `at`, a time of day in UTC, are in milliseconds. */
+  snapshot_schedule: { at: number | null; enabled: boolean; frequency: number };
+  source_retention: { all_for_sec: number; days: number; per_day: number };
+  space: Space;
+  time_remaining: number | null;
+  volume_count: number;
+};
+
+export type GroupSnapshot = {
+  id: string;
+  name: string;
+  created: number;
+  destroyed: boolean;
+  source: Reference;
+  suffix: string;
+  time_remaining: number | null;
+};
+
+export type Member = { group: Reference; member: Reference };
 
 export type Alert = {
   id: string;
@@ -159,9 +185,13 @@ export type Drive = { name: string; capacity: number; details: string; status: s
 
 export type Admin = {
   name: string;
-  api_token: { created_at: number; token: string };
+  /** `created_at` is 0 without a token. */
+  api_token: { created_at: number; expires_at: number | null; token: string };
   role: Reference;
 };
+
+/** A session of an administrator. */
+export type AdminSession = { name: string; location: string; start_time: number; user: string };
 
 /** A change by an administrator. */
 export type Audit = {

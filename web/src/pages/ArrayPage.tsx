@@ -14,7 +14,8 @@ import { bandwidth, rate } from '../format/rates';
 import { absolute, duration } from '../format/time';
 import { count, NONE, size } from '../format/units';
 import { Card, Code, ErrorNote, Head, Loading, Name } from '../parts/common';
-import { perform } from '../parts/dialogs';
+import { May } from '../parts/May';
+import { perform } from '../parts/request';
 import { text } from '../text';
 import { isAt } from './paths';
 import { Pair } from './VolumeDrawer';
@@ -135,14 +136,16 @@ function ScrubCard() {
       title={text.array.scrub}
       note={text.array.scrubNote}
       end={
-        <button
-          type="button"
-          className="btn small"
-          disabled={running}
-          onClick={() => perform(actions.startScrub)}
-        >
-          {text.verbs.scrub}
-        </button>
+        <May need="ops_admin">
+          <button
+            type="button"
+            className="btn small"
+            disabled={running}
+            onClick={() => perform(actions.startScrub)}
+          >
+            {text.verbs.scrub}
+          </button>
+        </May>
       }
     >
       {running && <p>{text.array.scrubRunning(size(checked), size(used))}</p>}

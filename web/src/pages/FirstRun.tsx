@@ -2,13 +2,15 @@
 
 import { TextInput } from '@mantine/core';
 import { type ReactNode, useState } from 'react';
+import { accessCommands, createHost, initiators } from '../accessActions';
 import * as actions from '../actions';
 import { commands } from '../actions';
 import { refresh, useArray, useConnections, useHosts, usePorts, useVolume } from '../api/queries';
 import { parseSize, size } from '../format/units';
 import { Code, ErrorNote, Head, Loading, Name } from '../parts/common';
-import { sizeError } from '../parts/dialogs';
+import { useMay } from '../parts/May';
 import { notify } from '../parts/notices';
+import { sizeError } from '../parts/request';
 import { text } from '../text';
 import { recipe, SYSTEMS, type System } from './recipes';
 
@@ -33,6 +35,7 @@ export function FirstRun() {
   const [system, setSystem] = useState<System>('Linux');
   const ports = usePorts();
   const volume = useVolume(name);
+  const isAllowed = useMay('storage_admin');
   if (!array.data) return array.error ? <ErrorNote error={array.error} /> : <Loading />;
   const portals = (ports.data ?? []).flatMap((port) => (port.portal ? [port.portal] : []));
   const free = array.data.capacity - (array.data.space.total_physical ?? 0);
@@ -45,15 +48,16 @@ export function FirstRun() {
         title={text.first.title}
         sub={text.first.sub(size(free))}
       />
-      <div className="steps">
-        <VolumeStep name={name} setName={setName} isMade={made !== undefined} />
+      {!isAllowed && <p className="note warn gap">{text.first.readOnly}</p>}
+      <div className="steps gap">
+        <VolumeStep name={name} setName={setName} isMade={made !== undefined || !isAllowed} />
         <HostStep
           key={system}
           system={system}
           setSystem={setSystem}
           volume={name}
           shown={shown}
-          isReady={made !== undefined}
+          isReady={made !== undefined && isAllowed}
         />
         <Step number={3} title={text.first.step3}>
           <p className="soft">{text.first.step3Note(portals.length)}</p>
@@ -142,6 +146,9 @@ type HostStepProps = {
   isReady: boolean;
 };
 
+/** A host with these initiators, without CHAP. */
+const ofHost = (typed: string) => ({ iqns: initiators(typed), personality: '', chap: null });
+
 function HostStep({ system, setSystem, volume, shown, isReady }: HostStepProps) {
   const [host, setHost] = useState(shown.host);
   const [iqn, setIqn] = useState('');
@@ -150,8 +157,8 @@ function HostStep({ system, setSystem, volume, shown, isReady }: HostStepProps) 
   const connections = useConnections({ volume }, isReady);
   const connected = connections.error ? undefined : connections.data?.[0]?.host.name;
   const admit = async () => {
-    if (!hosts.data?.some((known) => known.name === host)) await actions.createHost(host, iqn.trim());
-    return actions.connect([host], [volume]);
+    if (!hosts.data?.some((known) => known.name === host)) await createHost(host, ofHost(iqn));
+    return actions.connect({ host }, [volume]);
   };
   return (
     <Step number={2} title={text.first.step2}>
@@ -187,7 +194,7 @@ function HostStep({ system, setSystem, volume, shown, isReady }: HostStepProps) 
           {text.first.admit}
         </button>
       </div>
-      <Code>{`${commands.createHost(host || 'NAME', iqn || shown.iqn)}\n${commands.connect(host || 'NAME', volume)}`}</Code>
+      <Code>{`${accessCommands.createHost(host || 'NAME', ofHost(iqn || shown.iqn))}\n${commands.connect({ host: host || 'NAME' }, volume)}`}</Code>
       <ErrorNote error={step.error} />
       {connected && (
         <p className="wait note good" role="status">

@@ -1,6 +1,7 @@
 /** One host: its sessions by port, performance, volumes, offloads, and what to do if a path is lost. */
 
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import * as access from '../accessActions';
 import * as actions from '../actions';
 import { commands } from '../actions';
 import { serverNow } from '../api/client';
@@ -10,9 +11,10 @@ import type { Host, Session } from '../api/types';
 import { latency, rate } from '../format/rates';
 import { absolute, since } from '../format/time';
 import { Card, Code, ErrorNote, Head, Loading, Name } from '../parts/common';
-import { open, perform } from '../parts/dialogs';
+import { May } from '../parts/May';
 import { ByReference } from '../parts/Offloads';
 import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
+import { open, perform } from '../parts/request';
 import { text } from '../text';
 import { HEALTH_STYLE, Path, remark, usePaths } from './Hosts';
 import type { Paths } from './paths';
@@ -41,7 +43,7 @@ export function HostPage() {
   const { host, paths } = row;
   const range = search.range ?? DEFAULT_RANGE;
   const remove = async () => {
-    if (await perform(() => actions.deleteHost(host))) await navigate({ to: '/hosts' });
+    if (await perform(() => access.deleteHost(host))) await navigate({ to: '/hosts' });
   };
   return (
     <>
@@ -50,20 +52,36 @@ export function HostPage() {
         title={<Name>{host.name}</Name>}
         sub={`${text.volumes.summary(host.connection_count)} · ${remark(paths)}`}
       >
-        <div className="acts">
-          <button type="button" className="btn" onClick={() => open({ kind: 'attach', host: host.name })}>
-            {text.verbs.attach}
-          </button>
-          <button
-            type="button"
-            className="btn danger"
-            disabled={host.connection_count > 0}
-            title={host.connection_count > 0 ? text.errors.hint.host_connected : undefined}
-            onClick={remove}
-          >
-            {text.verbs.deleteHost}
-          </button>
-        </div>
+        <May>
+          <div className="acts">
+            <button
+              type="button"
+              className="btn"
+              onClick={() => open({ kind: 'attach', to: { host: host.name } })}
+            >
+              {text.verbs.attach}
+            </button>
+            <button type="button" className="btn" onClick={() => open({ kind: 'editHost', host })}>
+              {text.verbs.edit}
+            </button>
+            <button
+              type="button"
+              className="btn"
+              onClick={() => open({ kind: 'rename', of: 'host', name: host.name })}
+            >
+              {text.verbs.rename}
+            </button>
+            <button
+              type="button"
+              className="btn danger"
+              disabled={host.connection_count > 0}
+              title={host.connection_count > 0 ? text.errors.hint.host_connected : undefined}
+              onClick={remove}
+            >
+              {text.verbs.deleteHost}
+            </button>
+          </div>
+        </May>
       </Head>
       <div className="grid">
         <div className="c7 stack">
@@ -212,7 +230,9 @@ function Identity({ host }: { host: Host }) {
         <Pair label={text.host.personality}>{host.personality ?? text.common.none}</Pair>
         {host.host_group.name && (
           <Pair label={text.host.group}>
-            <Name>{host.host_group.name}</Name>
+            <Link to="/host-groups/$name" params={{ name: host.host_group.name }}>
+              <Name>{host.host_group.name}</Name>
+            </Link>
           </Pair>
         )}
       </dl>
@@ -229,7 +249,7 @@ function Volumes({ host }: { host: string }) {
       {connections.error && <ErrorNote error={connections.error} />}
       {connections.data?.length === 0 && <p className="soft">{text.hosts.noVolumes}</p>}
       <ul className="items">
-        {connections.data?.map(({ volume, lun }) => {
+        {connections.data?.map(({ volume, lun, host_group }) => {
           const name = volume.name ?? '';
           const now = active.data?.find((one) => one.volume.name === name && one.host.name === host);
           const ops = now ? now.reads_per_sec + now.writes_per_sec : 0;
@@ -240,18 +260,25 @@ function Volumes({ host }: { host: string }) {
                 <Link to="/volumes/$name" params={{ name: name.split('.')[0] ?? '' }}>
                   <Name>{name}</Name>
                 </Link>
-                <small>{text.volume.lun(lun)}</small>
+                <small>
+                  {text.volume.lun(lun)}
+                  {host_group.name && ` · ${text.hostGroup.shared(host_group.name)}`}
+                </small>
               </span>
               <span className="soft">
                 {ops > 0 ? text.host.busy(rate(ops), latency(usec)) : text.host.idle}
               </span>
-              <button
-                type="button"
-                className="btn small"
-                onClick={() => perform(() => actions.disconnect(host, name, lun))}
-              >
-                {text.verbs.disconnect}
-              </button>
+              {!host_group.name && (
+                <May>
+                  <button
+                    type="button"
+                    className="btn small"
+                    onClick={() => perform(() => actions.disconnect({ host }, name, lun))}
+                  >
+                    {text.verbs.disconnect}
+                  </button>
+                </May>
+              )}
             </li>
           );
         })}

@@ -7,8 +7,9 @@ import { useEndedSessions, useHosts, usePorts, useRefusedLogins, useSessions } f
 import type { Host, Port, RefusedLogin } from '../api/types';
 import { since } from '../format/time';
 import { Card, ErrorNote, Head, Loading, Name } from '../parts/common';
-import { open } from '../parts/dialogs';
 import { Icon } from '../parts/Icon';
+import { May } from '../parts/May';
+import { open } from '../parts/request';
 import { text } from '../text';
 import { matrix, type PathState, type Paths } from './paths';
 
@@ -57,10 +58,13 @@ export function Hosts() {
         sub={text.hosts.summary(rows.length, sessions.length, troubled)}
       >
         <div className="acts">
-          <button type="button" className="btn primary" onClick={() => open({ kind: 'host' })}>
-            <Icon name="plus" />
-            {text.hosts.add}
-          </button>
+          <HostViews />
+          <May>
+            <button type="button" className="btn primary" onClick={() => open({ kind: 'host' })}>
+              <Icon name="plus" />
+              {text.hosts.add}
+            </button>
+          </May>
         </div>
       </Head>
       {rows.length === 0 ? (
@@ -85,6 +89,16 @@ export function Hosts() {
       )}
       <Refused />
     </>
+  );
+}
+
+/** Hosts by paths, or by group. */
+export function HostViews() {
+  return (
+    <nav className="segments" aria-label={text.hosts.views}>
+      <Link to="/hosts">{text.hosts.paths}</Link>
+      <Link to="/host-groups">{text.hosts.groups}</Link>
+    </nav>
   );
 }
 
@@ -193,9 +207,11 @@ export function RefusedRow({ login }: { login: RefusedLogin }) {
           <bdi>{reason}</bdi>
         </small>
       </span>
-      <button type="button" className="btn small" onClick={() => open({ kind: 'host', iqn: initiator })}>
-        {text.hosts.addAsHost}
-      </button>
+      <May>
+        <button type="button" className="btn small" onClick={() => open({ kind: 'host', iqn: initiator })}>
+          {text.hosts.addAsHost}
+        </button>
+      </May>
     </li>
   );
 }

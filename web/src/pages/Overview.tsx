@@ -16,10 +16,11 @@ import { bandwidth, latency, rate } from '../format/rates';
 import { duration, since } from '../format/time';
 import { percent, ratio, size, sizeParts } from '../format/units';
 import { Bar, Card, ErrorNote, Head, Loading, Name, Size } from '../parts/common';
-import { perform } from '../parts/dialogs';
 import { Icon } from '../parts/Icon';
+import { May } from '../parts/May';
 import { ByReference } from '../parts/Offloads';
 import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
+import { perform } from '../parts/request';
 import { text } from '../text';
 import { Remedy } from './Alerts';
 import { busiest } from './busiest';
@@ -300,13 +301,15 @@ function Recoverable() {
               <small>{text.volume.remaining(duration(volume.time_remaining ?? 0))}</small>
             </span>
             <Size bytes={volume.space.total_physical} />
-            <button
-              type="button"
-              className="btn small"
-              onClick={() => perform(() => actions.recover([volume.name]))}
-            >
-              {text.verbs.recover}
-            </button>
+            <May>
+              <button
+                type="button"
+                className="btn small"
+                onClick={() => perform(() => actions.recover([volume.name]))}
+              >
+                {text.verbs.recover}
+              </button>
+            </May>
           </li>
         ))}
       </ul>

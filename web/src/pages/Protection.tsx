@@ -1,15 +1,17 @@
-/** Volumes and their snapshots over time: to which times each can go back, and which volumes have none. */
+/** Protection groups and volumes over time: to which times each can go back, and which volumes have none. */
 
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo, useState } from 'react';
 import { serverNow } from '../api/client';
 import { RANGES, type Range } from '../api/history';
-import { useAllSnapshots, useLargestVolumes } from '../api/queries';
-import type { Snapshot } from '../api/types';
-import { absolute, since } from '../format/time';
-import { ErrorNote, Head, Loading, Name } from '../parts/common';
+import { useAllSnapshots, useGroupSnapshots, useLargestVolumes, useProtectionGroups } from '../api/queries';
+import type { GroupSnapshot, ProtectionGroup, Snapshot } from '../api/types';
+import { absolute, duration, since } from '../format/time';
+import { Card, ErrorNote, Head, Loading, Name } from '../parts/common';
 import { Icon } from '../parts/Icon';
-import { Timeline } from '../parts/Timeline';
+import { May } from '../parts/May';
+import { open } from '../parts/request';
+import { momentsOf, Timeline } from '../parts/Timeline';
 import { text } from '../text';
 
 /** Volumes in the document. A filter finds the others. */
@@ -42,6 +44,8 @@ export function Protection() {
   const navigate = useNavigate({ from: '/protection' });
   const snapshots = useAllSnapshots();
   const volumes = useLargestVolumes();
+  const groups = useProtectionGroups();
+  const ofGroups = useGroupSnapshots();
   const [typed, setTyped] = useState('');
   const rows = useMemo(() => byVolume(snapshots.data ?? []), [snapshots.data]);
   if (!snapshots.data) return snapshots.error ? <ErrorNote error={snapshots.error} /> : <Loading />;
@@ -50,7 +54,10 @@ export function Protection() {
   const span: [number, number] = [now - RANGES[range].length, now];
   const covered = rows.filter(({ present }) => present > 0).length;
   const total = volumes.data?.total_item_count ?? covered;
-  const matches = rows.filter(({ name }) => name.toLowerCase().includes(typed.trim().toLowerCase()));
+  const wanted = typed.trim().toLowerCase();
+  const matches = rows.filter(({ name }) => name.toLowerCase().includes(wanted));
+  const shown = (groups.data ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
+  const isEmpty = rows.length === 0 && groups.data?.length === 0;
   return (
     <>
       <Head
@@ -58,68 +65,134 @@ export function Protection() {
         title={text.protection.title}
         sub={text.protection.summary(snapshots.data.length, covered, Math.max(0, total - covered))}
       >
-        <fieldset className="segments ranges">
-          <legend className="vh">{text.charts.range}</legend>
-          {SPANS.map((one) => (
+        <div className="acts">
+          <fieldset className="segments ranges">
+            <legend className="vh">{text.charts.range}</legend>
+            {SPANS.map((one) => (
+              <button
+                key={one}
+                type="button"
+                aria-pressed={one === range}
+                onClick={() => navigate({ to: '.', search: { range: one }, replace: true })}
+              >
+                {text.charts.ranges[one]}
+              </button>
+            ))}
+          </fieldset>
+          <May>
             <button
-              key={one}
               type="button"
-              aria-pressed={one === range}
-              onClick={() => navigate({ to: '.', search: { range: one }, replace: true })}
+              className="btn primary"
+              onClick={() => open({ kind: 'protectionGroup', names: [] })}
             >
-              {text.charts.ranges[one]}
+              <Icon name="plus" />
+              {text.verbs.newGroup}
             </button>
-          ))}
-        </fieldset>
-      </Head>
-      {rows.length === 0 ? (
-        <div className="card center">
-          <p>{text.protection.empty}</p>
-          <Link className="btn" to="/volumes">
-            {text.protection.toVolumes}
-          </Link>
+          </May>
         </div>
-      ) : (
-        <>
-          <div className="filter">
-            <Icon name="search" />
-            <input
-              type="search"
-              aria-label={text.volumes.filter}
-              placeholder={text.volumes.filter}
-              value={typed}
-              onChange={(event) => setTyped(event.currentTarget.value)}
-            />
-            <kbd>/</kbd>
-          </div>
-          <section className="card" aria-label={text.protection.title}>
-            <p className="axis soft" aria-hidden="true">
-              <span>{absolute(span[0])}</span>
-              <span>{text.protection.now}</span>
-            </p>
+      </Head>
+      {!isEmpty && (
+        <div className="filter">
+          <Icon name="search" />
+          <input
+            type="search"
+            aria-label={text.protection.filter}
+            placeholder={text.protection.filter}
+            value={typed}
+            onChange={(event) => setTyped(event.currentTarget.value)}
+          />
+          <kbd>/</kbd>
+        </div>
+      )}
+      <ErrorNote error={groups.error ?? ofGroups.error} />
+      <div className="grid">
+        {(shown.length > 0 || wanted === '') && (
+          <Card title={text.protection.groups} note={text.protection.groupsNote}>
+            {groups.data?.length === 0 && <p className="soft">{text.protection.noGroups}</p>}
+            {shown.length > 0 && <Axis from={span[0]} />}
+            <ul className="items protected">
+              {shown.map((group) => (
+                <GroupRow
+                  key={group.id}
+                  group={group}
+                  snapshots={(ofGroups.data ?? []).filter(({ source }) => source.name === group.name)}
+                  span={span}
+                  now={now}
+                />
+              ))}
+            </ul>
+          </Card>
+        )}
+        {(matches.length > 0 || wanted === '') && (
+          <Card title={text.protection.volumes}>
+            {rows.length === 0 && (
+              <>
+                <p className="soft">{text.protection.empty}</p>
+                <p className="rule">
+                  <Link className="btn" to="/volumes">
+                    {text.protection.toVolumes}
+                  </Link>
+                </p>
+              </>
+            )}
+            {matches.length > 0 && <Axis from={span[0]} />}
             <ul className="items protected">
               {matches.slice(0, MOST).map((row) => (
                 <Row key={row.name} row={row} span={span} now={now} />
               ))}
             </ul>
-            {matches.length === 0 && <p className="soft">{text.volumes.noMatch}</p>}
             {matches.length > MOST && <p className="rule">{text.common.more(matches.length - MOST)}</p>}
-          </section>
-        </>
+          </Card>
+        )}
+      </div>
+      {matches.length === 0 && shown.length === 0 && wanted !== '' && (
+        <p className="card center">{text.protection.noMatch}</p>
       )}
     </>
+  );
+}
+
+function Axis({ from }: { from: number }) {
+  return (
+    <p className="axis soft" aria-hidden="true">
+      <span>{absolute(from)}</span>
+      <span>{text.protection.now}</span>
+    </p>
+  );
+}
+
+type GroupRowProps = {
+  group: ProtectionGroup;
+  snapshots: GroupSnapshot[];
+  span: [number, number];
+  now: number;
+};
+
+function GroupRow({ group, snapshots, span, now }: GroupRowProps) {
+  const present = snapshots.filter(({ destroyed }) => !destroyed);
+  const latest = present[0] ? text.common.ago(since(present[0].created, now)) : text.common.none;
+  const summary = text.protection.groupRow(group.volume_count, present.length, latest);
+  return (
+    <li>
+      <span>
+        <Link to="/protection/$name" params={{ name: group.name }}>
+          <Name>{group.name}</Name>
+        </Link>
+        <small>{summary}</small>
+        <small>
+          {group.destroyed
+            ? text.group.destroyed(duration(group.time_remaining ?? 0))
+            : text.protection.plan(group.snapshot_schedule, group.source_retention)}
+        </small>
+      </span>
+      <Timeline moments={momentsOf(snapshots)} span={span} label={`${group.name}: ${summary}`} />
+    </li>
   );
 }
 
 function Row({ row, span, now }: { row: Protected; span: [number, number]; now: number }) {
   const last = row.latest > 0 ? text.common.ago(since(row.latest, now)) : text.common.none;
   const summary = text.protection.row(row.present, last);
-  const moments = row.snapshots.map(({ id, created, suffix, destroyed }) => ({
-    key: id,
-    time: created,
-    label: suffix,
-    isFaint: destroyed,
-  }));
   return (
     <li>
       <span>
@@ -128,7 +201,7 @@ function Row({ row, span, now }: { row: Protected; span: [number, number]; now: 
         </Link>
         <small>{summary}</small>
       </span>
-      <Timeline moments={moments} span={span} label={`${row.name}: ${summary}`} />
+      <Timeline moments={momentsOf(row.snapshots)} span={span} label={`${row.name}: ${summary}`} />
     </li>
   );
 }

@@ -4,29 +4,37 @@ import { TextInput } from '@mantine/core';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import * as actions from '../actions';
 import { commands, word } from '../actions';
-import { refresh, useAdmins, useArray, useDestroyedSpace } from '../api/queries';
+import { refresh, useArray, useDestroyedSpace } from '../api/queries';
+import { useSession } from '../api/session';
 import type { ArrayInfo } from '../api/types';
-import { absolute, commandTime, parseTime } from '../format/time';
+import { commandTime, parseTime } from '../format/time';
 import { chosenSize, commandSize, parseSize, size } from '../format/units';
-import { Card, Code, ErrorNote, Head, Loading, Name } from '../parts/common';
-import { open, sizeError } from '../parts/dialogs';
+import { Card, Code, ErrorNote, Head, Loading } from '../parts/common';
+import { useMay } from '../parts/May';
 import { notify } from '../parts/notices';
+import { sizeError } from '../parts/request';
 import { text } from '../text';
-
-const NO_BREAK = '\u00a0';
+import { AdminSessions, Admins } from './Admins';
 
 export function Settings() {
   const array = useArray();
+  const isAllowed = useMay('array_admin');
+  const { self } = useSession();
   if (!array.data) return array.error ? <ErrorNote error={array.error} /> : <Loading />;
   return (
     <>
-      <Head kicker={text.settings.kicker} title={text.settings.title} sub={text.settings.sub} />
+      <Head
+        kicker={text.settings.kicker}
+        title={text.settings.title}
+        sub={isAllowed ? text.settings.sub : text.settings.readOnly(self?.role ?? '')}
+      />
       <div className="grid">
         <Delay array={array.data} />
         <Threshold array={array.data} />
         <Scrub array={array.data} />
         <ArrayName array={array.data} />
-        <Capacity array={array.data} />
+        {isAllowed && <Capacity array={array.data} />}
+        <AdminSessions />
         <Admins />
       </div>
     </>
@@ -47,6 +55,7 @@ type SettingProps = {
 /** One group of settings with its command. A refusal is shown in the group. */
 function Setting({ title, note, effect, verb, command, isReady, run, children }: SettingProps) {
   const [error, setError] = useState<unknown>(null);
+  const isAllowed = useMay('array_admin');
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (!isReady) return;
@@ -61,14 +70,16 @@ function Setting({ title, note, effect, verb, command, isReady, run, children }:
   return (
     <Card className="c6" title={title} note={note}>
       <form className="setting" onSubmit={submit}>
-        <div className="fields">
+        <fieldset className="fields plain" disabled={!isAllowed}>
           {children}
-          <button type="submit" className="btn primary" disabled={!isReady}>
-            {verb ?? text.settings.save}
-          </button>
-        </div>
+          {isAllowed && (
+            <button type="submit" className="btn primary" disabled={!isReady}>
+              {verb ?? text.settings.save}
+            </button>
+          )}
+        </fieldset>
         {effect && <p className="soft">{effect}</p>}
-        <Code>{command}</Code>
+        {isAllowed && <Code>{command}</Code>}
         <ErrorNote error={error} />
       </form>
     </Card>
@@ -256,37 +267,5 @@ function Capacity({ array }: { array: ArrayInfo }) {
         error={sizeError(typed.value)}
       />
     </Setting>
-  );
-}
-
-function Admins() {
-  const admins = useAdmins();
-  return (
-    <Card className="c6" title={text.settings.admins}>
-      <ErrorNote error={admins.error} />
-      <ul className="items">
-        {admins.data?.map((admin) => (
-          <li key={admin.name}>
-            <span>
-              <b>
-                <Name>{admin.name}</Name>
-              </b>
-              <small>
-                {admin.role.name} · {text.settings.tokenCreated}
-                {NO_BREAK}
-                {absolute(admin.api_token.created_at)}
-              </small>
-            </span>
-            <button
-              type="button"
-              className="btn small danger"
-              onClick={() => open({ kind: 'token', admin: admin.name })}
-            >
-              {text.settings.newToken}
-            </button>
-          </li>
-        ))}
-      </ul>
-    </Card>
   );
 }

@@ -2,19 +2,20 @@
 
 import { Drawer, Menu, Tabs } from '@mantine/core';
 import { useMediaQuery } from '@mantine/hooks';
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import * as actions from '../actions';
 import { DEFAULT_RANGE } from '../api/history';
-import { useArray, useConnections, useSnapshots, useVolume } from '../api/queries';
-import type { Volume } from '../api/types';
+import { useArray, useConnections, useMembers, useSnapshots, useVolume } from '../api/queries';
+import type { Snapshot, Volume } from '../api/types';
 import { absolute, duration, since } from '../format/time';
 import { chosenSize, exactSize, ratio, size } from '../format/units';
 import { ErrorNote, Loading, Name, Size } from '../parts/common';
-import { open, perform } from '../parts/dialogs';
+import { May, useMay } from '../parts/May';
 import { ByReference } from '../parts/Offloads';
 import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
-import { Timeline } from '../parts/Timeline';
+import { open, perform } from '../parts/request';
+import { momentsOf, Timeline } from '../parts/Timeline';
 import { text } from '../text';
 
 export function VolumeDrawer() {
@@ -63,7 +64,12 @@ function Details({ volume }: { volume: Volume }) {
       <p className="soft">
         {chosenSize(volume.provisioned)} · {text.volumes.row(volume.connection_count)}
       </p>
-      <Actions volume={volume} />
+      {volume.destroyed && (
+        <p className="note warn">{text.volume.remaining(duration(volume.time_remaining ?? 0))}</p>
+      )}
+      <May>
+        <Actions volume={volume} />
+      </May>
       <Tabs value={tab ?? 'summary'} onChange={choose} keepMounted={false} color="var(--mark)">
         <Tabs.List>
           <Tabs.Tab value="summary">{text.volume.tabs.summary}</Tabs.Tab>
@@ -92,20 +98,17 @@ function Actions({ volume }: { volume: Volume }) {
   const names = [volume.name];
   if (volume.destroyed) {
     return (
-      <div className="drawer-body">
-        <p className="note warn">{text.volume.remaining(duration(volume.time_remaining ?? 0))}</p>
-        <div className="acts">
-          <button type="button" className="btn primary" onClick={() => perform(() => actions.recover(names))}>
-            {text.verbs.recover}
-          </button>
-          <button
-            type="button"
-            className="btn danger"
-            onClick={() => open({ kind: 'eradicate', name: volume.name })}
-          >
-            {text.verbs.eradicate}
-          </button>
-        </div>
+      <div className="acts drawer-acts">
+        <button type="button" className="btn primary" onClick={() => perform(() => actions.recover(names))}>
+          {text.verbs.recover}
+        </button>
+        <button
+          type="button"
+          className="btn danger"
+          onClick={() => open({ kind: 'eradicate', name: volume.name })}
+        >
+          {text.verbs.eradicate}
+        </button>
       </div>
     );
   }
@@ -128,8 +131,12 @@ function Actions({ volume }: { volume: Volume }) {
           </button>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item onClick={() => open({ kind: 'rename', volume })}>{text.verbs.rename}</Menu.Item>
+          <Menu.Item onClick={() => open({ kind: 'rename', of: 'volume', name: volume.name })}>
+            {text.verbs.rename}
+          </Menu.Item>
           <Menu.Item onClick={() => open({ kind: 'resize', volume })}>{text.verbs.resize}</Menu.Item>
+          <Menu.Item onClick={() => open({ kind: 'limits', volume })}>{text.verbs.limits}</Menu.Item>
+          <Menu.Item onClick={() => open({ kind: 'protect', names })}>{text.verbs.protect}</Menu.Item>
           <Menu.Item
             color="var(--bad)"
             disabled={isConnected}
@@ -208,6 +215,7 @@ function Summary({ volume }: { volume: Volume }) {
             </Pair>
           )}
           <Pair label={text.volume.limits}>{limits(volume)}</Pair>
+          <Groups volume={volume} />
           {volume.threshold_percent !== null && (
             <Pair label={text.volume.threshold}>{`${volume.threshold_percent}\u00a0%`}</Pair>
           )}
@@ -248,19 +256,39 @@ export function Pair({ label, children }: { label: string; children: ReactNode }
   );
 }
 
-/** The largest values mean that there is no limit. */
-function limits({ qos }: Volume): string {
+/** The protection groups of a volume. */
+function Groups({ volume }: { volume: Volume }) {
+  const members = useMembers({ volume: volume.name });
+  if (!members.data) return null;
+  return (
+    <Pair label={text.forms.group}>
+      {members.data.length === 0 && text.volume.noLimit}
+      {members.data.map(({ group }) => (
+        <Link key={group.name} className="in-list" to="/protection/$name" params={{ name: group.name ?? '' }}>
+          <Name>{group.name}</Name>
+        </Link>
+      ))}
+    </Pair>
+  );
+}
+
+function limits(volume: Volume): string {
+  const { bandwidth, iops } = actions.limitsOf(volume);
   const parts = [
-    qos.bandwidth_limit !== null &&
-      qos.bandwidth_limit < 2 ** 39 &&
-      text.volume.bandwidth(size(qos.bandwidth_limit)),
-    qos.iops_limit !== null && qos.iops_limit < 100_000_000 && text.volume.iops(qos.iops_limit),
+    bandwidth < actions.NO_BANDWIDTH_LIMIT && text.volume.bandwidth(size(bandwidth)),
+    iops < actions.NO_IOPS_LIMIT && text.volume.iops(iops),
   ].filter((part) => part !== false);
   return parts.length > 0 ? parts.join(', ') : text.volume.noLimit;
 }
 
+/** Snapshots `GROUP.SUFFIX.VOLUME` are destroyed and recovered with those of their group only. */
+function isOfGroup({ name }: Snapshot): boolean {
+  return name.split('.').length > 2;
+}
+
 function Snapshots({ volume }: { volume: Volume }) {
   const snapshots = useSnapshots(volume.name);
+  const isAllowed = useMay('storage_admin');
   if (!snapshots.data) return snapshots.error ? <ErrorNote error={snapshots.error} /> : <Loading />;
   const now = Date.now();
   const oldest = snapshots.data.at(-1)?.created;
@@ -270,12 +298,7 @@ function Snapshots({ volume }: { volume: Volume }) {
       {oldest !== undefined && (
         <div>
           <Timeline
-            moments={snapshots.data.map(({ id, created, suffix, destroyed }) => ({
-              key: id,
-              time: created,
-              label: suffix,
-              isFaint: destroyed,
-            }))}
+            moments={momentsOf(snapshots.data)}
             span={[oldest, Math.max(now, oldest + 1)]}
             label={text.volume.tabs.snapshots}
           />
@@ -297,7 +320,7 @@ function Snapshots({ volume }: { volume: Volume }) {
                 {snapshot.destroyed && ` · ${text.volume.remaining(duration(snapshot.time_remaining ?? 0))}`}
               </small>
             </span>
-            {!snapshot.destroyed && !volume.destroyed && (
+            {isAllowed && !snapshot.destroyed && !volume.destroyed && (
               <span className="acts">
                 <button
                   type="button"
@@ -313,16 +336,18 @@ function Snapshots({ volume }: { volume: Volume }) {
                 >
                   {text.verbs.clone}
                 </button>
-                <button
-                  type="button"
-                  className="btn small danger"
-                  onClick={() => perform(() => actions.destroySnapshot(snapshot.name))}
-                >
-                  {text.verbs.destroy}
-                </button>
+                {!isOfGroup(snapshot) && (
+                  <button
+                    type="button"
+                    className="btn small danger"
+                    onClick={() => perform(() => actions.destroySnapshot(snapshot.name))}
+                  >
+                    {text.verbs.destroy}
+                  </button>
+                )}
               </span>
             )}
-            {snapshot.destroyed && !volume.destroyed && (
+            {isAllowed && snapshot.destroyed && !volume.destroyed && !isOfGroup(snapshot) && (
               <button
                 type="button"
                 className="btn small"
@@ -345,21 +370,30 @@ function Connections({ volume }: { volume: Volume }) {
     <div className="drawer-body">
       {connections.data.length === 0 && <p className="soft">{text.volume.noConnections}</p>}
       <ul className="items">
-        {connections.data.map(({ host, lun }) => (
-          <li key={host.name}>
+        {connections.data.map(({ host, host_group, lun }) => (
+          <li key={`${host.name} ${host_group.name}`}>
             <span>
               <b>
-                <Name>{host.name}</Name>
+                <Name>{host.name ?? host_group.name}</Name>
               </b>
-              <small>{text.volume.lun(lun)}</small>
+              <small>
+                {text.volume.lun(lun)}
+                {host_group.name && ` · ${text.hostGroup.shared(host_group.name)}`}
+              </small>
             </span>
-            <button
-              type="button"
-              className="btn small"
-              onClick={() => perform(() => actions.disconnect(host.name ?? '', volume.name, lun))}
-            >
-              {text.verbs.disconnect}
-            </button>
+            {!host_group.name && (
+              <May>
+                <button
+                  type="button"
+                  className="btn small"
+                  onClick={() =>
+                    perform(() => actions.disconnect({ host: host.name ?? '' }, volume.name, lun))
+                  }
+                >
+                  {text.verbs.disconnect}
+                </button>
+              </May>
+            )}
           </li>
         ))}
       </ul>

@@ -12,8 +12,9 @@ import { translate } from '../format/filter';
 import { absolute, day, duration } from '../format/time';
 import { chosenSize, ratio, size } from '../format/units';
 import { Bar, ErrorNote, Head, Loading, Name, Size } from '../parts/common';
-import { open, perform } from '../parts/dialogs';
 import { Icon } from '../parts/Icon';
+import { May, useMay } from '../parts/May';
+import { open, perform } from '../parts/request';
 import { text } from '../text';
 
 const columns = text.volumes.columns;
@@ -54,6 +55,7 @@ export function Volumes() {
   const [range, setRange] = useState<[number, number]>([0, 30]);
   const [typed, setTyped] = useState(search.f ?? '');
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const isAllowed = useMay('storage_admin');
   const filter = useMemo(() => translate(search.f ?? ''), [search.f]);
   const sort = search.sort ?? 'name';
   const rows = useRows(filter, sort, search.destroyed ?? false, ...range);
@@ -87,10 +89,12 @@ export function Volumes() {
               {text.volumes.destroyed}
             </button>
           </div>
-          <button type="button" className="btn primary" onClick={() => open({ kind: 'create' })}>
-            <Icon name="plus" />
-            {text.volumes.create}
-          </button>
+          <May>
+            <button type="button" className="btn primary" onClick={() => open({ kind: 'create' })}>
+              <Icon name="plus" />
+              {text.volumes.create}
+            </button>
+          </May>
         </div>
       </Head>
       <div className="filter">
@@ -138,7 +142,7 @@ export function Volumes() {
           setRange={setRange}
         />
       )}
-      {selected.size > 0 && (
+      {selected.size > 0 && isAllowed && (
         <Bulk
           names={[...selected]}
           isDestroyed={search.destroyed === true}
@@ -161,6 +165,7 @@ function Empty({
   isDestroyed: boolean;
   clear: () => void;
 }) {
+  const isAllowed = useMay('storage_admin');
   if (isFiltered) {
     return (
       <div className="card center">
@@ -174,7 +179,7 @@ function Empty({
   return (
     <div className="card center">
       <p>{isDestroyed ? text.volumes.emptyDestroyed : text.volumes.empty}</p>
-      {!isDestroyed && (
+      {!isDestroyed && isAllowed && (
         <button type="button" className="btn primary" onClick={() => open({ kind: 'create' })}>
           {text.volumes.create}
         </button>
@@ -434,6 +439,15 @@ function Bulk({ names, isDestroyed, clear, total, selectAll }: BulkProps) {
           </button>
           <button type="button" className="btn small" onClick={() => open({ kind: 'connect', names })}>
             {text.verbs.connect}
+          </button>
+          <button
+            type="button"
+            className="btn small"
+            disabled={names.length > MOST_AT_ONCE}
+            title={names.length > MOST_AT_ONCE ? text.volumes.tooMany(MOST_AT_ONCE) : undefined}
+            onClick={() => open({ kind: 'protect', names })}
+          >
+            {text.verbs.protect}
           </button>
           <button type="button" className="btn small" onClick={() => run(() => actions.destroy(names))}>
             {text.verbs.destroy}

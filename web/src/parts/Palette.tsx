@@ -9,7 +9,7 @@ import { volumeWindow } from '../api/queries';
 import { translate } from '../format/filter';
 import { text } from '../text';
 import { Name } from './common';
-import { open as openDialog, perform } from './dialogs';
+import { open as openDialog, perform } from './request';
 
 type Entry = { label: string; command?: string; run: () => void };
 const MOST_VOLUMES = 8;

@@ -1,19 +1,25 @@
 /** The frame of all pages: header, navigation, keys, notices and dialogs. */
 
 import { Modal, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
-import { Link, Outlet, useNavigate } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
+import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
+import { lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { logOut } from '../api/client';
 import { queryClient, refresh, useArray, useOpenAlerts } from '../api/queries';
 import { endSession, useSession } from '../api/session';
 import { clock, timeZone } from '../format/time';
 import { text } from '../text';
 import { Name } from './common';
-import { Dialogs, open } from './dialogs';
 import { Icon, type IconName } from './Icon';
 import { LoginDialog, LoginPage } from './Login';
+import { useOwnRole } from './May';
 import { Notices, undoLast } from './notices';
 import { Palette } from './Palette';
+import { open, useRequest } from './request';
+
+const loadDialogs = () => import('../forms/Dialogs');
+const Dialogs = lazy(() => loadDialogs().then(({ Dialogs }) => ({ default: Dialogs })));
+/** The dialogs are loaded this long after the first page. */
+const LATER_MS = 2000;
 
 type Destination = {
   to:
@@ -46,9 +52,9 @@ const HELP: Destination = { to: '/first-run', icon: 'help', label: text.nav.help
 export function Shell() {
   const session = useSession();
   const array = useArray();
+  useOwnRole();
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [areKeysOpen, setKeysOpen] = useState(false);
-  const navigate = useNavigate();
   useKeys(
     () => setPaletteOpen(true),
     () => setKeysOpen(true),
@@ -73,7 +79,7 @@ export function Shell() {
       </div>
       <Bottom />
       <Palette isOpen={isPaletteOpen} close={() => setPaletteOpen(false)} />
-      <Dialogs onRenamed={(name) => navigate({ to: '/volumes/$name', params: { name }, replace: true })} />
+      <OpenDialog />
       <Modal opened={areKeysOpen} onClose={() => setKeysOpen(false)} title={text.keys.title} centered>
         <dl className="pairs">
           {text.keys.list.map(([key, meaning]) => [
@@ -87,6 +93,33 @@ export function Shell() {
       {session.isOut && <LoginDialog array={name ?? text.login.thisArray} />}
       <Notices />
     </>
+  );
+}
+
+const PAGE_OF = {
+  volume: '/volumes/$name',
+  host: '/hosts/$name',
+  hostGroup: '/host-groups/$name',
+  protectionGroup: '/protection/$name',
+} as const;
+
+/** The dialog of an action. Once loaded, it stays, so that it closes like any other. */
+function OpenDialog() {
+  const request = useRequest();
+  const navigate = useNavigate();
+  const [isNeeded, setNeeded] = useState(false);
+  useEffect(() => {
+    if (request !== null) setNeeded(true);
+  }, [request]);
+  useEffect(() => {
+    const timer = setTimeout(() => void loadDialogs().catch(() => undefined), LATER_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  if (!isNeeded) return null;
+  return (
+    <Suspense>
+      <Dialogs onRenamed={(kind, name) => navigate({ to: PAGE_OF[kind], params: { name }, replace: true })} />
+    </Suspense>
   );
 }
 
@@ -116,9 +149,13 @@ function Bottom() {
 }
 
 function NavLink({ item, onClick }: { item: Destination; onClick?: () => void }) {
+  const { pathname } = useLocation();
+  // The groups of hosts have addresses of their own, but belong to the page of the hosts.
+  const isWithin = item.to === '/hosts' && pathname.startsWith('/host-groups');
   return (
     <Link
       to={item.to}
+      aria-current={isWithin ? 'page' : undefined}
       activeOptions={{ exact: item.to === '/' }}
       title={item.label}
       aria-label={item.label}
@@ -176,6 +213,7 @@ function Header({ openPalette }: { openPalette: () => void }) {
         <kbd>Ctrl K</kbd>
       </button>
       <div className="tools">
+        <Self />
         <span className={`live${session.silentSince ? ' silent' : ''}`} role="status">
           <i />
           {session.silentSince ? text.header.silent(clock(session.silentSince)) : text.header.live}
@@ -209,6 +247,17 @@ function Header({ openPalette }: { openPalette: () => void }) {
         </button>
       </div>
     </header>
+  );
+}
+
+/** The administrator of the session, if it is not one that may change everything. */
+function Self() {
+  const { self } = useSession();
+  if (!self?.role || self.role === 'array_admin') return null;
+  return (
+    <Link className="chip self" to="/settings" title={text.header.self(self.name, self.role)}>
+      {text.header.roles[self.role]}
+    </Link>
   );
 }
 

@@ -4,6 +4,17 @@ import { absolute } from '../format/time';
 
 export type Moment = { key: string; time: number; label: string; isFaint: boolean };
 
+/** The moments of snapshots. Destroyed ones are faint. */
+export function momentsOf(snapshots: Taken[]): Moment[] {
+  return snapshots.map(({ id, created, suffix, destroyed }) => ({
+    key: id,
+    time: created,
+    label: suffix,
+    isFaint: destroyed,
+  }));
+}
+type Taken = { id: string; created: number; suffix: string; destroyed: boolean };
+
 /** Moments closer than this share of the line are drawn as one. */
 const NEAREST = 0.004;
 
