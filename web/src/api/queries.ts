@@ -116,12 +116,15 @@ export const useDestroyedVolumes = () =>
     ),
   });
 
-export const useVolume = (name: string) =>
-  useQuery({ ...list<Volume>('/volumes', { names: name }, DETAIL_MS), select: (data) => data.items[0] });
-
-export const useSnapshots = (volume: string) =>
+export const useVolume = (name: string, isEnabled = true) =>
   useQuery({
-    ...list<Snapshot>('/volume-snapshots', { source_names: volume, sort: 'created-' }, DETAIL_MS),
+    ...list<Volume>('/volumes', { names: name }, DETAIL_MS, isEnabled),
+    select: (data) => data.items[0],
+  });
+
+export const useSnapshots = (volume: string, isEnabled = true) =>
+  useQuery({
+    ...list<Snapshot>('/volume-snapshots', { source_names: volume, sort: 'created-' }, DETAIL_MS, isEnabled),
     select: (data) => data.items,
   });
 

@@ -50,14 +50,15 @@ export function FirstRun() {
       />
       {!isAllowed && <p className="note warn gap">{text.first.readOnly}</p>}
       <div className="steps gap">
-        <VolumeStep name={name} setName={setName} isMade={made !== undefined || !isAllowed} />
+        <VolumeStep name={name} setName={setName} isMade={made !== undefined} isAllowed={isAllowed} />
         <HostStep
           key={system}
           system={system}
           setSystem={setSystem}
           volume={name}
           shown={shown}
-          isReady={made !== undefined && isAllowed}
+          isReady={made !== undefined}
+          isAllowed={isAllowed}
         />
         <Step number={3} title={text.first.step3}>
           <p className="soft">{text.first.step3Note(portals.length)}</p>
@@ -94,10 +95,12 @@ function VolumeStep({
   name,
   setName,
   isMade,
+  isAllowed,
 }: {
   name: string;
   setName: (name: string) => void;
   isMade: boolean;
+  isAllowed: boolean;
 }) {
   const [chosen, setChosen] = useState('1TiB');
   const step = useStep();
@@ -106,27 +109,29 @@ function VolumeStep({
   return (
     <Step number={1} title={text.first.step1}>
       <p className="soft">{text.first.step1Note}</p>
-      <div className="fields">
-        <TextInput
-          label={text.common.name}
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-        />
-        <TextInput
-          label={text.common.size}
-          value={chosen}
-          onChange={(event) => setChosen(event.currentTarget.value)}
-          error={sizeError(chosen)}
-        />
-        <button
-          type="button"
-          className="btn primary"
-          disabled={isMade || name === '' || bytes === 0}
-          onClick={() => step.run(() => actions.createVolume(name, bytes))}
-        >
-          {text.first.make}
-        </button>
-      </div>
+      {isAllowed && (
+        <div className="fields">
+          <TextInput
+            label={text.common.name}
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+          />
+          <TextInput
+            label={text.common.size}
+            value={chosen}
+            onChange={(event) => setChosen(event.currentTarget.value)}
+            error={sizeError(chosen)}
+          />
+          <button
+            type="button"
+            className="btn primary"
+            disabled={isMade || name === '' || bytes === 0}
+            onClick={() => step.run(() => actions.createVolume(name, bytes))}
+          >
+            {text.first.make}
+          </button>
+        </div>
+      )}
       <Code>{commands.createVolume(name || 'NAME', bytes)}</Code>
       <ErrorNote error={step.error} />
       {isMade && (
@@ -144,12 +149,13 @@ type HostStepProps = {
   volume: string;
   shown: { host: string; iqn: string; find: string };
   isReady: boolean;
+  isAllowed: boolean;
 };
 
 /** A host with these initiators, without CHAP. */
 const ofHost = (typed: string) => ({ iqns: initiators(typed), personality: '', chap: null });
 
-function HostStep({ system, setSystem, volume, shown, isReady }: HostStepProps) {
+function HostStep({ system, setSystem, volume, shown, isReady, isAllowed }: HostStepProps) {
   const [host, setHost] = useState(shown.host);
   const [iqn, setIqn] = useState('');
   const step = useStep();
@@ -172,28 +178,30 @@ function HostStep({ system, setSystem, volume, shown, isReady }: HostStepProps) 
         ))}
       </fieldset>
       <Code>{shown.find}</Code>
-      <div className="fields">
-        <TextInput
-          label={text.common.name}
-          value={host}
-          onChange={(event) => setHost(event.currentTarget.value)}
-        />
-        <TextInput
-          className="wide"
-          label={text.forms.iqn}
-          placeholder={shown.iqn}
-          value={iqn}
-          onChange={(event) => setIqn(event.currentTarget.value)}
-        />
-        <button
-          type="button"
-          className="btn primary"
-          disabled={!isReady || host === '' || iqn.trim() === '' || connected !== undefined}
-          onClick={() => step.run(admit)}
-        >
-          {text.first.admit}
-        </button>
-      </div>
+      {isAllowed && (
+        <div className="fields">
+          <TextInput
+            label={text.common.name}
+            value={host}
+            onChange={(event) => setHost(event.currentTarget.value)}
+          />
+          <TextInput
+            className="wide"
+            label={text.forms.iqn}
+            placeholder={shown.iqn}
+            value={iqn}
+            onChange={(event) => setIqn(event.currentTarget.value)}
+          />
+          <button
+            type="button"
+            className="btn primary"
+            disabled={!isReady || host === '' || iqn.trim() === '' || connected !== undefined}
+            onClick={() => step.run(admit)}
+          >
+            {text.first.admit}
+          </button>
+        </div>
+      )}
       <Code>{`${accessCommands.createHost(host || 'NAME', ofHost(iqn || shown.iqn))}\n${commands.connect({ host: host || 'NAME' }, volume)}`}</Code>
       <ErrorNote error={step.error} />
       {connected && (

@@ -202,6 +202,7 @@ function List({ rows, sort, isDestroyed, opened, selected, setSelected, setRange
   const scroller = useRef<HTMLDivElement>(null);
   const navigate = useNavigate({ from: '/volumes' });
   const [current, setCurrent] = useState(-1);
+  const mayChange = useMay('storage_admin');
   const isNarrow = useMediaQuery(NARROW, false, { getInitialValueInEffect: false });
   const rowHeight = isNarrow ? NARROW_ROW : ROW;
   const virtual = useVirtualizer({
@@ -243,7 +244,7 @@ function List({ rows, sort, isDestroyed, opened, selected, setSelected, setRange
       const name = rows.row(next)?.name;
       // The drawer follows.
       if (opened && name) show(name);
-    } else if (event.key === ' ' && volume) toggle(volume.name);
+    } else if (event.key === ' ' && volume && mayChange) toggle(volume.name);
     else if (event.key === 'Enter' && volume && event.target === scroller.current) {
       show(volume.name);
     } else return;
@@ -277,6 +278,7 @@ function List({ rows, sort, isDestroyed, opened, selected, setSelected, setRange
                     volume={volume}
                     isDestroyed={isDestroyed}
                     isSelected={selected.has(volume.name)}
+                    mayChange={mayChange}
                     toggle={stable.toggle}
                     show={stable.show}
                     query={searchStr}
@@ -342,6 +344,7 @@ type CellsProps = {
   volume: Volume;
   isDestroyed: boolean;
   isSelected: boolean;
+  mayChange: boolean;
   toggle: (name: string) => void;
   show: (name: string) => void;
   query: string;
@@ -351,7 +354,7 @@ type CellsProps = {
  * The cells of a row, which are drawn again only if they change: while the list scrolls, every row would be. For the same reason
  * the link is a plain one, without the router's own state for each row.
  */
-const Cells = memo(({ volume, isDestroyed, isSelected, toggle, show, query }: CellsProps) => {
+const Cells = memo(({ volume, isDestroyed, isSelected, mayChange, toggle, show, query }: CellsProps) => {
   const open = (event: MouseEvent) => {
     if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
@@ -362,14 +365,16 @@ const Cells = memo(({ volume, isDestroyed, isSelected, toggle, show, query }: Ce
   return (
     <>
       <span role="cell">
-        <label className="tick">
-          <input
-            type="checkbox"
-            checked={isSelected}
-            onChange={() => toggle(volume.name)}
-            aria-label={text.volumes.select(volume.name)}
-          />
-        </label>
+        {mayChange && (
+          <label className="tick">
+            <input
+              type="checkbox"
+              checked={isSelected}
+              onChange={() => toggle(volume.name)}
+              aria-label={text.volumes.select(volume.name)}
+            />
+          </label>
+        )}
       </span>
       <span role="cell" className="nowrap">
         <a

@@ -1,23 +1,25 @@
 /** The frame of all pages: header, navigation, keys, notices and dialogs. */
 
-import { Modal, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { Modal } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
-import { lazy, Suspense, useEffect, useRef, useState } from 'react';
-import { logOut } from '../api/client';
-import { queryClient, refresh, useArray, useOpenAlerts } from '../api/queries';
-import { endSession, useSession } from '../api/session';
+import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react';
+import { refresh, useArray, useOpenAlerts } from '../api/queries';
+import { useSession } from '../api/session';
 import { clock, timeZone } from '../format/time';
 import { text } from '../text';
 import { Name } from './common';
+import { leave, useThemeSwitch } from './frame';
 import { Icon, type IconName } from './Icon';
+import { KeysDialog, useKeys } from './Keys';
 import { LoginDialog, LoginPage } from './Login';
 import { useOwnRole } from './May';
-import { Notices, undoLast } from './notices';
-import { Palette } from './Palette';
-import { open, useRequest } from './request';
+import { Notices } from './notices';
+import { useRequest } from './request';
 
-const loadDialogs = () => import('../forms/Dialogs');
+const [loadDialogs, loadPalette] = [() => import('../forms/Dialogs'), () => import('./Palette')];
+const load = () => Promise.all([loadDialogs(), loadPalette()]);
 const Dialogs = lazy(() => loadDialogs().then(({ Dialogs }) => ({ default: Dialogs })));
+const Palette = lazy(() => loadPalette().then(({ Palette }) => ({ default: Palette })));
 /** The dialogs are loaded this long after the first page. */
 const LATER_MS = 2000;
 
@@ -78,18 +80,11 @@ export function Shell() {
         </main>
       </div>
       <Bottom />
-      <Palette isOpen={isPaletteOpen} close={() => setPaletteOpen(false)} />
+      <Later isOpen={isPaletteOpen}>
+        <Palette isOpen={isPaletteOpen} close={() => setPaletteOpen(false)} />
+      </Later>
       <OpenDialog />
-      <Modal opened={areKeysOpen} onClose={() => setKeysOpen(false)} title={text.keys.title} centered>
-        <dl className="pairs">
-          {text.keys.list.map(([key, meaning]) => [
-            <dt key={`${key}-k`}>
-              <kbd>{key}</kbd>
-            </dt>,
-            <dd key={`${key}-m`}>{meaning}</dd>,
-          ])}
-        </dl>
-      </Modal>
+      <KeysDialog isOpen={areKeysOpen} close={() => setKeysOpen(false)} />
       {session.isOut && <LoginDialog array={name ?? text.login.thisArray} />}
       <Notices />
     </>
@@ -103,23 +98,27 @@ const PAGE_OF = {
   protectionGroup: '/protection/$name',
 } as const;
 
-/** The dialog of an action. Once loaded, it stays, so that it closes like any other. */
+/** Parts that are loaded when they open first. They stay, so that they close like any other. */
+function Later({ isOpen, children }: { isOpen: boolean; children: ReactNode }) {
+  const [isNeeded, setNeeded] = useState(false);
+  useEffect(() => {
+    if (isOpen) setNeeded(true);
+  }, [isOpen]);
+  return isNeeded && <Suspense>{children}</Suspense>;
+}
+
+/** The dialog of an action. */
 function OpenDialog() {
   const request = useRequest();
   const navigate = useNavigate();
-  const [isNeeded, setNeeded] = useState(false);
   useEffect(() => {
-    if (request !== null) setNeeded(true);
-  }, [request]);
-  useEffect(() => {
-    const timer = setTimeout(() => void loadDialogs().catch(() => undefined), LATER_MS);
+    const timer = setTimeout(() => void load().catch(() => undefined), LATER_MS);
     return () => clearTimeout(timer);
   }, []);
-  if (!isNeeded) return null;
   return (
-    <Suspense>
+    <Later isOpen={request !== null}>
       <Dialogs onRenamed={(kind, name) => navigate({ to: PAGE_OF[kind], params: { name }, replace: true })} />
-    </Suspense>
+    </Later>
   );
 }
 
@@ -190,14 +189,8 @@ function Header({ openPalette }: { openPalette: () => void }) {
   const session = useSession();
   const array = useArray();
   const alerts = useOpenAlerts();
-  const { setColorScheme } = useMantineColorScheme();
-  const scheme = useComputedColorScheme('light');
+  const switchTheme = useThemeSwitch();
   const open = alerts.data?.length ?? 0;
-  const leave = async () => {
-    await logOut().catch(() => undefined);
-    queryClient.clear();
-    endSession();
-  };
   return (
     <header className="top">
       <Link className="mark" to="/" aria-label={`${text.product}, ${text.nav.overview}`}>
@@ -232,7 +225,7 @@ function Header({ openPalette }: { openPalette: () => void }) {
           className="icon-button"
           aria-label={text.header.theme}
           title={text.header.theme}
-          onClick={() => setColorScheme(scheme === 'dark' ? 'light' : 'dark')}
+          onClick={switchTheme}
         >
           <Icon name="theme" />
         </button>
@@ -273,49 +266,4 @@ function Silence() {
       </button>
     </div>
   );
-}
-
-/** Keys that work on every page, except in a field or a dialog. */
-function useKeys(openPalette: () => void, openKeys: () => void) {
-  const navigate = useNavigate();
-  const awaitsPage = useRef(false);
-  useEffect(() => {
-    const pages: Record<string, Destination['to']> = {
-      o: '/',
-      v: '/volumes',
-      p: '/protection',
-      h: '/hosts',
-    };
-    const onKey = (event: KeyboardEvent) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
-        event.preventDefault();
-        openPalette();
-        return;
-      }
-      const target = event.target instanceof Element ? event.target : null;
-      if (
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey ||
-        target?.closest('input, textarea, select, [role=dialog]')
-      )
-        return;
-      const key = event.key.toLowerCase();
-      const page = pages[key];
-      if (awaitsPage.current && page) navigate({ to: page });
-      else if (key === 'n') open({ kind: 'create' });
-      else if (key === 'z') undoLast();
-      else if (key === 'r') refresh();
-      else if (key === '?') openKeys();
-      else if (key === '/') document.querySelector<HTMLInputElement>('.filter input')?.focus();
-      else {
-        awaitsPage.current = key === 'g';
-        return;
-      }
-      awaitsPage.current = false;
-      event.preventDefault();
-    };
-    window.addEventListener('keydown', onKey);
-    return () => window.removeEventListener('keydown', onKey);
-  }, [navigate, openPalette, openKeys]);
 }
