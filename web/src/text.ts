@@ -761,7 +761,12 @@ export const text = {
     id: 'Serial number',
     iqn: 'iSCSI name',
     status: 'State',
-    states: { ok: 'serving', degraded: 'serving, degraded', stopped: 'stopped' } as Record<string, string>,
+    states: {
+      ok: 'serving',
+      degraded: 'serving, degraded',
+      stopped: 'stopped',
+      'read-only': 'read-only, after a start with --salvage',
+    } as Record<string, string>,
     delay: 'Destroyed objects are kept for',
     threshold: 'Warns hosts at',
     never: 'never',

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { failure } from '../api/client';
-import { sentence } from './sentence';
+import { cause, sentence } from './sentence';
 
 const alert = (code: number, severity = 'warning') => ({ code, severity });
 
@@ -13,6 +13,12 @@ it('says the worst first', () => {
   );
   expect(sentence('degraded', [alert(12, 'critical')])).toBe('The array has stopped serving writes.');
   expect(sentence('stopped', [])).toBe('The array has stopped serving writes.');
+  expect(sentence('read-only', [])).toBe('The array has stopped serving writes.');
+});
+
+it('names the alert that stops writes', () => {
+  expect(cause([alert(1), alert(12)])?.code).toBe(12);
+  expect(cause([alert(1)])).toBeUndefined();
 });
 
 it('keeps the words of the array', () => {

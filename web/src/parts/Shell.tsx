@@ -6,6 +6,7 @@ import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react';
 import { refresh, useArray, useOpenAlerts } from '../api/queries';
 import { useSession } from '../api/session';
 import { clock, timeZone } from '../format/time';
+import { cause } from '../pages/sentence';
 import { text } from '../text';
 import { Name } from './common';
 import { leave, useThemeSwitch } from './frame';
@@ -73,6 +74,7 @@ export function Shell() {
       </a>
       <Header openPalette={() => setPaletteOpen(true)} />
       <Silence />
+      <Trouble />
       <div className="shell">
         <Side version={array.data?.program_version} />
         <main id="main" tabIndex={-1}>
@@ -119,6 +121,27 @@ function OpenDialog() {
     <Later isOpen={request !== null}>
       <Dialogs onRenamed={(kind, name) => navigate({ to: PAGE_OF[kind], params: { name }, replace: true })} />
     </Later>
+  );
+}
+
+/** Says on every page but the first that writes are not served, and why. */
+function Trouble() {
+  const array = useArray();
+  const alerts = useOpenAlerts();
+  const { pathname } = useLocation();
+  const status = array.data?.status ?? 'ok';
+  const alert = cause(alerts.data ?? []);
+  const isServed = status !== 'stopped' && status !== 'read-only' && !alert;
+  if (isServed || pathname === '/') return null;
+  return (
+    <div className="banner" role="alert">
+      <span>
+        <b>{text.overview.notServed}</b> <bdi>{alert?.summary}</bdi>
+      </span>
+      <Link className="btn small" to="/alerts">
+        {text.nav.alerts}
+      </Link>
+    </div>
   );
 }
 

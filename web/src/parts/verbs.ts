@@ -44,7 +44,9 @@ export function useEntries(typed: string): Entry[] {
   const { self } = useSession();
   const here = useHere();
   const fixed = useFixed();
-  const found = useFound(/^[\w.-]+$/.test(typed) ? typed : '');
+  // A verb may be typed before the name.
+  const name = typed.split(/\s+/).at(-1) ?? '';
+  const found = useFound(/^[\w.-]+$/.test(name) ? name : '');
   return [...matching([...here, ...fixed], typed, self?.role ?? null), ...found];
 }
 
