@@ -13,6 +13,9 @@ const PAGES = [
   'volumes/busy?tab=performance',
   'volumes/vm-1?tab=snapshots',
   'protection',
+  `protection/${LONGEST}`,
+  'host-groups',
+  `host-groups/${LONGEST}`,
   'hosts',
   'hosts/loader',
   `hosts/${LONGEST}`,
@@ -140,6 +143,12 @@ export async function appearance(browser, array) {
   await client('POST', `/volumes?names=${LONGEST}`, { provisioned: 2 ** 50 });
   await client('POST', `/hosts?names=${LONGEST}`, { iqns: [LONGEST_IQN] });
   await client('POST', `/connections?host_names=${LONGEST}&volume_names=${LONGEST}`, {});
+  await client('POST', `/protection-groups?names=${LONGEST}`);
+  await client('POST', `/protection-groups/volumes?group_names=${LONGEST}&member_names=${LONGEST}`);
+  await client('POST', `/protection-group-snapshots?source_names=${LONGEST}`, { suffix: LONGEST });
+  await client('POST', `/host-groups?names=${LONGEST}`);
+  await client('POST', `/host-groups/hosts?group_names=${LONGEST}&member_names=${LONGEST}`);
+  await client('POST', `/admins?names=${LONGEST.toLowerCase()}`, {});
   const [found, sizes] = [[], new Map()];
   const half = (rest) => PAGES.filter((_, at) => at % 2 === rest);
   const tours = [0, 1].map((rest) => tour(browser, array, half(rest), found, sizes));

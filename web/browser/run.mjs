@@ -7,6 +7,7 @@
 import { appearance } from './appearance.mjs';
 import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
+import { administrators, hosts, protectionGroups, states } from './management.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
 import {
   firstRun,
@@ -18,21 +19,27 @@ import {
   volumes,
 } from './tasks.mjs';
 
-const CHECKS = {
-  'login, cookie, end of a session': session,
-  'first run': firstRun,
-  'volumes by mouse': volumes,
-  'volumes by keyboard': keyboard,
-  'two browsers': twoBrowsers,
-  'charts and offloads': charts,
-  'paths of hosts': paths,
-  settings,
-  'pages of another origin': foreignOrigin,
-  'hostile names': hostileNames,
-  'layout and accessibility': appearance,
-  '10 000 volumes': manyVolumes,
-  'array without an answer': silence,
-};
+/** One batch after the other. The checks of a batch run at the same time, so they change different objects. */
+const BATCHES = [
+  { 'login, cookie, end of a session': session },
+  { 'first run': firstRun },
+  { 'volumes by mouse': volumes },
+  { 'volumes by keyboard': keyboard },
+  { 'two browsers': twoBrowsers },
+  {
+    'protection groups': protectionGroups,
+    'hosts and host groups': hosts,
+    'administrators and roles': administrators,
+    'rare states': states,
+  },
+  { 'charts and offloads': charts },
+  { 'paths of hosts': paths },
+  { settings },
+  { 'pages of another origin': foreignOrigin, 'hostile names': hostileNames },
+  { 'layout and accessibility': appearance },
+  { '10 000 volumes': manyVolumes },
+  { 'array without an answer': silence },
+];
 
 /** Checks that run only by their names, with a host between them. */
 const NAMED = {
@@ -43,9 +50,8 @@ const NAMED = {
 const array = arrayOf(process.env);
 const browser = await launch(process.env);
 const wanted = process.argv.slice(2);
-const all = Object.entries(CHECKS);
-const chosen = [...all, ...Object.entries(NAMED)].filter(([name]) => wanted.includes(name));
-for (const [name, run] of wanted.length > 0 ? chosen : all) {
+
+async function runCheck([name, run]) {
   const begin = performance.now();
   let result = { status: 'pass', detail: '' };
   try {
@@ -53,7 +59,12 @@ for (const [name, run] of wanted.length > 0 ? chosen : all) {
   } catch (error) {
     result = { status: 'fail', detail: String(error?.message ?? error).slice(0, 2000) };
   }
-  for (const context of browser.contexts()) await context.close();
   process.stdout.write(`${JSON.stringify({ name, ...result, secs: (performance.now() - begin) / 1000 })}\n`);
+}
+
+for (const batch of wanted.length > 0 ? [...BATCHES, NAMED] : BATCHES) {
+  const chosen = Object.entries(batch).filter(([name]) => wanted.length === 0 || wanted.includes(name));
+  await Promise.all(chosen.map(runCheck));
+  for (const context of browser.contexts()) await context.close();
 }
 await browser.close();

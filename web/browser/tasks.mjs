@@ -121,7 +121,7 @@ export async function volumes(browser, array) {
   return 'created, snapshot, restored and undone, cloned, connected, disconnected, destroyed, recovered';
 }
 
-/** The same kind of work without a mouse. */
+/** The same work without a mouse, from a new volume to its recovery. */
 export async function keyboard(browser, array) {
   const { context, faults } = await watched(browser, array);
   const page = await context.newPage();
@@ -130,14 +130,18 @@ export async function keyboard(browser, array) {
     for (const key of all) await page.keyboard.press(key);
   };
   // A dialog takes the focus after it is shown, and keys before that are not for its field.
-  await keys('Control+k');
-  await page.locator('[role=combobox]:focus').waitFor();
-  await page.keyboard.type('volumes');
-  await page.getByRole('option', { name: /^Volumes/, selected: true }).waitFor();
-  await keys('Enter');
+  const dialog = (name) => page.getByRole('dialog', { name }).locator('input:focus').waitFor();
+  const run = async (typed, option) => {
+    await keys('Control+k');
+    await page.locator('[role=combobox]:focus').waitFor();
+    await page.keyboard.type(typed);
+    await page.getByRole('option', { name: option, selected: true }).waitFor();
+    await keys('Enter');
+  };
+  await run('volumes', /^Volumes/);
   await page.getByRole('heading', { name: 'Volumes', exact: true }).waitFor();
   await keys('n');
-  await page.getByRole('dialog', { name: 'New volume' }).locator('input:focus').waitFor();
+  await dialog('New volume');
   await page.keyboard.type('key-1');
   await keys('Enter');
   await shown(page, 'key-1 created.');
@@ -147,19 +151,58 @@ export async function keyboard(browser, array) {
   await page.locator('.filter input:focus').waitFor();
   await page.keyboard.type('vm-');
   await shown(page, '2 volumes match');
-  await page.locator('.row-scroll').focus();
+  await page.locator('.filter input').blur();
   await keys('j', 'Space');
   await shown(page, '1 selected');
   await keys('Enter');
   await page.getByRole('dialog', { name: 'vm-1' }).waitFor();
+  await run('connect', /^Connect: vm-1/);
+  await page.getByRole('dialog', { name: 'Connect vm-1' }).getByRole('combobox').focus();
+  await page.keyboard.type('web-01');
+  await page.getByRole('option', { name: 'web-01' }).waitFor();
+  await keys('ArrowDown', 'Enter', 'Enter');
+  await shown(page, 'vm-1 connected to web-01.');
+  await run('snapshot', /^Snapshot: vm-1/);
+  await dialog('Snapshot of vm-1');
+  await page.keyboard.type('keys');
+  await keys('Enter');
+  await shown(page, 'vm-1.keys.');
+  await run('clone', /^Clone: vm-1/);
+  await dialog('Clone vm-1');
+  await page.keyboard.type('key-2');
+  await keys('Enter');
+  await shown(page, 'key-2 is a copy of vm-1.');
+  await run('restore keys', /^Restore keys: vm-1/);
+  await page.getByRole('dialog', { name: 'Restore vm-1' }).waitFor();
+  await page.getByRole('dialog', { name: 'Restore vm-1' }).getByRole('button', { name: 'Restore' }).focus();
+  await keys('Enter');
+  await shown(page, 'vm-1 has the content of vm-1.keys.');
+  await run('disconnect', /^Disconnect web-01: vm-1/);
+  await shown(page, 'vm-1 disconnected from web-01.');
+  await run('limits', /^Limits: vm-1/);
+  await dialog('Limits of vm-1');
+  await page.keyboard.type('200MiB');
+  await keys('Enter');
+  await shown(page, 'Limits of vm-1 changed.');
+  await run('destroy', /^Destroy: vm-1/);
+  await shown(page, 'vm-1 destroyed.');
+  await run('recover', /^Recover: vm-1/);
+  await shown(page, 'vm-1 recovered.');
+  await run('open key-2', /^Open key-2/);
+  await page.getByRole('dialog', { name: 'key-2' }).waitFor();
+  await run('destroy', /^Destroy: key-2/);
+  await shown(page, 'key-2 destroyed.');
   await keys('Escape');
-  await page.getByRole('dialog', { name: 'vm-1' }).waitFor({ state: 'hidden' });
+  await page.getByRole('dialog', { name: 'key-2' }).waitFor({ state: 'hidden' });
   await keys('g', 'h');
   await page.getByRole('heading', { name: 'Hosts' }).waitFor();
+  await page.getByRole('link', { name: 'web-01' }).waitFor();
+  await keys('j', 'Enter');
+  await page.waitForURL(/hosts\/web-01/);
   await keys('?');
   await page.getByRole('dialog', { name: 'Keys' }).waitFor();
   check(faults.length === 0, faults.join('\n'));
-  return 'palette, create, undo, filter, select, open, pages';
+  return 'palette, create, undo, filter, select, open, connect, snapshot, clone, restore, limits, destroy, recover';
 }
 
 /** What one browser changes, the other shows. */
