@@ -19,6 +19,7 @@ const PAGES = [
   'hosts',
   'hosts/loader',
   `hosts/${LONGEST}`,
+  `performance?names=busy,${LONGEST}`,
   'array',
   'alerts',
   'activity',

@@ -46,6 +46,16 @@ export async function charts(browser, array) {
   check(new Set(pointed).size === 1, `the charts point at different times: ${pointed}`);
   await page.getByRole('button', { name: 'Show as table' }).click();
   await page.getByRole('region', { name: 'Figures as a table' }).getByRole('row').nth(1).waitFor();
+  await page.goto(`${array.url}/console/performance?range=10m`);
+  await page.getByRole('combobox', { name: 'Compared' }).fill('busy');
+  await page.getByRole('option', { name: 'busy' }).click();
+  await page.waitForURL(/names=busy/);
+  await page.getByRole('img', { name: /^Operations: busy .* at most [1-9]/ }).waitFor();
+  await page.getByRole('button', { name: 'Hosts' }).click();
+  await page.keyboard.press('Escape');
+  await page.getByRole('combobox', { name: 'Compared' }).fill('loader');
+  await page.getByRole('option', { name: 'loader' }).click();
+  await page.getByRole('img', { name: /^Operations: loader .* at most [1-9]/ }).waitFor();
   await page.goto(`${array.url}/console/volumes/busy?tab=performance&range=1h`);
   await page.getByRole('dialog').getByText('copied by reference.').waitFor();
   check(faults.length === 0, faults.join('\n'));

@@ -2,6 +2,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '
 import { asRange, type Range } from './api/history';
 import { asKind, type EventKind } from './pages/events';
 import { Overview } from './pages/Overview';
+import type { PerformanceSearch } from './pages/Performance';
 import { ErrorNote } from './parts/common';
 import { Shell } from './parts/Shell';
 import { text } from './text';
@@ -93,6 +94,17 @@ const host = createRoute({
   component: lazyRouteComponent(() => import('./pages/HostPage'), 'HostPage'),
 });
 
+const performance = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/performance',
+  validateSearch: (search: Record<string, unknown>): PerformanceSearch => ({
+    of: search.of === 'hosts' ? 'hosts' : undefined,
+    names: asText(search.names),
+    ...withRange(search),
+  }),
+  component: lazyRouteComponent(() => import('./pages/Performance'), 'Performance'),
+});
+
 const array = createRoute({
   getParentRoute: () => rootRoute,
   path: '/array',
@@ -134,6 +146,7 @@ export const router = createRouter({
     host,
     hostGroups,
     hostGroup,
+    performance,
     array,
     alerts,
     activity,

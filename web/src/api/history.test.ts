@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { bandwidth, latency, rate, roundUp } from '../format/rates';
 import { busiest } from '../pages/busiest';
 import { sumsOf } from '../parts/Offloads';
-import { columnsOf, joined } from './history';
+import { columnsOf, compared, joined, meanLatency } from './history';
 import type { ConnectionPerformance, Offload, Performance } from './types';
 
 const point = (time: number, more: Partial<Performance> = {}) =>
@@ -24,6 +24,22 @@ it('draws no line where samples are missing', () => {
   // Without a command there is no latency; with very short ones it is 0.
   expect(columns.readLatency).toEqual([300, 300, null, 300, null]);
   expect(columnsOf([point(0, { reads_per_sec: 9 })], 2000).readLatency).toEqual([0]);
+});
+
+it('compares objects with different samples', () => {
+  const busy = {
+    ...{ reads_per_sec: 1, writes_per_sec: 3, usec_per_read_op: 100, usec_per_write_op: 500 },
+    ...{ read_bytes_per_sec: 10, write_bytes_per_sec: 20 },
+  };
+  const { times, lines } = compared([[point(0, busy), point(2000, busy)], [point(2000, busy)], []], 2000);
+  expect(times).toEqual([0, 2000]);
+  expect(lines.map(({ rate }) => rate)).toEqual([
+    [4, 4],
+    [null, 4],
+    [null, null],
+  ]);
+  expect(lines[0]).toMatchObject({ latency: [400, 400], bytes: [30, 30] });
+  expect(meanLatency(point(0, { writes_per_sec: 0, usec_per_write_op: 0 }))).toBeNull();
 });
 
 it('accepts coarser intervals after finer ones', () => {

@@ -1,6 +1,6 @@
 /** Performance over time: ranges, and points that are read once and then continued. */
 
-import { useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import { call, type Params, serverNow } from './client';
 import { queryClient } from './queries';
 import type { Items, Performance } from './types';
@@ -60,10 +60,10 @@ export function joined(older: Performance[], newer: Performance[], start: number
 }
 
 /** The points of a range. Each call reads only those since the last one. */
-export function useHistory(subject: Subject, range: Range) {
+export function historyOf(subject: Subject, range: Range) {
   const { length, step } = RANGES[range];
   const queryKey = ['/history', subject, range] as const;
-  return useQuery({
+  return queryOptions({
     queryKey,
     queryFn: async ({ signal }) => {
       const start = serverNow() - length;
@@ -76,6 +76,8 @@ export function useHistory(subject: Subject, range: Range) {
     structuralSharing: false,
   });
 }
+
+export const useHistory = (subject: Subject, range: Range) => useQuery(historyOf(subject, range));
 
 /** The last two seconds. */
 export const useLatest = (subject: Subject) =>
@@ -136,4 +138,38 @@ export function columnsOf(points: Performance[], step: number): Columns {
     rows.map(([, point]) => (point === null ? null : cell(point)));
   const cells = Object.entries(CELLS).map(([name, cell]) => [name, column(cell)]);
   return { times: rows.map(([time]) => time), ...Object.fromEntries(cells) } as Columns;
+}
+
+/** Figures of one object over time: reads and writes together. */
+export type Line = { latency: Cells; rate: Cells; bytes: Cells };
+
+/** The mean latency of reads and writes; unknown without a command. */
+export function meanLatency(point: Performance): number | null {
+  const { reads_per_sec: reads, writes_per_sec: writes } = point;
+  const time = reads * point.usec_per_read_op + writes * point.usec_per_write_op;
+  if (reads + writes > 0) return time / (reads + writes);
+  return known(Math.max(point.usec_per_read_op, point.usec_per_write_op), 0);
+}
+
+/** Several objects on one axis of time. An object without a sample at a time has a gap there. */
+export function compared(objects: Performance[][], step: number): { times: number[]; lines: Line[] } {
+  const columns = objects.map((points) => ({
+    points: new Map(points.map((point) => [point.time, point])),
+    // The empty rows of gaps.
+    times: columnsOf(points, step).times,
+  }));
+  const times = [...new Set(columns.flatMap((column) => column.times))].toSorted((a, b) => a - b);
+  const lines = columns.map(({ points }) => {
+    const column = (cell: (point: Performance) => number | null): Cells =>
+      times.map((time) => {
+        const point = points.get(time);
+        return point ? cell(point) : null;
+      });
+    return {
+      latency: column(meanLatency),
+      rate: column((point) => point.reads_per_sec + point.writes_per_sec),
+      bytes: column((point) => point.read_bytes_per_sec + point.write_bytes_per_sec),
+    };
+  });
+  return { times, lines };
 }

@@ -134,12 +134,25 @@ type InitiatorProps = {
   onChange: (value: Initiator | null) => void;
 };
 
-type NamesProps = { label: string; value: string[]; onChange: (value: string[]) => void; hint?: string };
+type NamesProps = {
+  label: string;
+  value: string[];
+  onChange: (value: string[]) => void;
+  hint?: string;
+  most?: number;
+};
 
-/** Chooses hosts. Those of another group are left out, because a host is in one group at most. */
-export function HostsSelect({ label, value, onChange, hint }: NamesProps) {
+/** Chooses hosts: all, or those without a group, because a host is in one group at most. */
+export function HostsSelect({
+  label,
+  value,
+  onChange,
+  hint,
+  most,
+  areAll,
+}: NamesProps & { areAll?: boolean }) {
   const hosts = useHosts();
-  const free = (hosts.data ?? []).filter((host) => host.host_group.name === null);
+  const free = (hosts.data ?? []).filter((host) => areAll || host.host_group.name === null);
   return (
     <MultiSelect
       label={label}
@@ -149,7 +162,8 @@ export function HostsSelect({ label, value, onChange, hint }: NamesProps) {
       data={free.map(({ name }) => name)}
       searchable
       limit={100}
-      nothingFoundMessage={text.forms.noHostFree}
+      maxValues={most}
+      nothingFoundMessage={areAll ? text.hosts.noMatch : text.forms.noHostFree}
       comboboxProps={{ withinPortal: false }}
       hidePickedOptions
     />
@@ -157,7 +171,14 @@ export function HostsSelect({ label, value, onChange, hint }: NamesProps) {
 }
 
 /** Chooses volumes. The array finds them by a part of their names. */
-export function VolumesSelect({ label, value, onChange, hint, without }: NamesProps & { without: string[] }) {
+export function VolumesSelect({
+  label,
+  value,
+  onChange,
+  hint,
+  most,
+  without,
+}: NamesProps & { without: string[] }) {
   const [typed, setTyped] = useState('');
   const found = useQuery(volumeWindow({ filter: translate(typed), sort: 'name', destroyed: false }, 0));
   const names = (found.data?.items ?? []).map(({ name }) => name);
@@ -172,6 +193,7 @@ export function VolumesSelect({ label, value, onChange, hint, without }: NamesPr
       searchable
       searchValue={typed}
       onSearchChange={setTyped}
+      maxValues={most}
       nothingFoundMessage={text.volumes.noMatch}
       comboboxProps={{ withinPortal: false }}
       hidePickedOptions

@@ -1,15 +1,19 @@
 import type { ConnectionPerformance } from '../api/types';
 
 export type Busy = { name: string; iops: number; bytes: number; usec: number | null; isLimited: boolean };
-const MOST = 6;
+export const MOST_BUSY = 6;
 /** A limit counts if commands waited for it for this share of their time. */
 const LIMITED = 0.2;
 
-/** The volumes with most operations per second, over all hosts. */
-export function busiest(active: ConnectionPerformance[]): Busy[] {
+/** The volumes, or the hosts, with most operations per second. */
+export function busiest(
+  active: ConnectionPerformance[],
+  by: 'volume' | 'host' = 'volume',
+  most = MOST_BUSY,
+): Busy[] {
   const sums = new Map<string, { iops: number; bytes: number; time: number; limited: number }>();
   for (const one of active) {
-    const name = one.volume.name ?? '';
+    const name = one[by].name ?? '';
     const sum = sums.get(name) ?? { iops: 0, bytes: 0, time: 0, limited: 0 };
     const { reads_per_sec: reads, writes_per_sec: writes } = one;
     sum.iops += reads + writes;
@@ -29,5 +33,5 @@ export function busiest(active: ConnectionPerformance[]): Busy[] {
       isLimited: limited > LIMITED * time,
     }))
     .toSorted((a, b) => b.iops - a.iops)
-    .slice(0, MOST);
+    .slice(0, most);
 }

@@ -17,6 +17,7 @@ const PAGES = {
   p: '/protection',
   h: '/hosts',
   g: '/host-groups',
+  f: '/performance',
   a: '/array',
   l: '/alerts',
   c: '/activity',

@@ -30,6 +30,7 @@ type Destination = {
     | '/volumes'
     | '/protection'
     | '/hosts'
+    | '/performance'
     | '/array'
     | '/alerts'
     | '/activity'
@@ -44,6 +45,11 @@ const STORAGE: Destination[] = [
   { to: '/protection', icon: 'protection', label: text.nav.protection },
   { to: '/hosts', icon: 'hosts', label: text.nav.hosts },
 ];
+const PERFORMANCE: Destination = {
+  to: '/performance',
+  icon: 'performance',
+  label: text.nav.performance,
+};
 const ARRAY: Destination[] = [
   { to: '/array', icon: 'array', label: text.nav.arrayAndPorts },
   { to: '/alerts', icon: 'alerts', label: text.nav.alerts },
@@ -161,7 +167,7 @@ function Bottom() {
       </nav>
       <Modal opened={isOpen} onClose={() => setOpen(false)} title={text.nav.more} zIndex={310}>
         <nav className="more" aria-label={text.nav.more}>
-          {[ARRAY[0], ...ARRAY.slice(2), HELP].map(
+          {[PERFORMANCE, ARRAY[0], ...ARRAY.slice(2), HELP].map(
             (item) => item && <NavLink key={item.to} item={item} onClick={() => setOpen(false)} />,
           )}
         </nav>
@@ -197,6 +203,8 @@ function Side({ version }: { version: string | undefined }) {
       {STORAGE.map((item) => (
         <NavLink key={item.to} item={item} />
       ))}
+      <p className="group">{text.nav.insight}</p>
+      <NavLink item={PERFORMANCE} />
       <p className="group">{text.nav.array}</p>
       {ARRAY.map((item) => (
         <NavLink key={item.to} item={item} />

@@ -61,6 +61,11 @@ function useFixed(): Entry[] {
     { label: text.nav.protection, command: 'ibid snap list', run: () => navigate({ to: '/protection' }) },
     { label: text.nav.hosts, command: 'ibid host list', run: () => navigate({ to: '/hosts' }) },
     { label: text.hostGroup.title, run: () => navigate({ to: '/host-groups' }) },
+    {
+      label: text.nav.performance,
+      command: 'ibid volume monitor',
+      run: () => navigate({ to: '/performance' }),
+    },
     { label: text.nav.arrayAndPorts, command: 'ibid array show', run: () => navigate({ to: '/array' }) },
     { label: text.nav.alerts, command: 'ibid alert list', run: () => navigate({ to: '/alerts' }) },
     { label: text.nav.activity, command: 'ibid admin audit', run: () => navigate({ to: '/activity' }) },
