@@ -4,7 +4,7 @@
  *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
  */
 
-import { appearance } from './appearance.mjs';
+import { appearance, firstLoad } from './appearance.mjs';
 import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { administrators, hosts, protectionGroups, states } from './management.mjs';
@@ -25,7 +25,7 @@ const BATCHES = [
   { 'first run': firstRun },
   { 'volumes by mouse': volumes },
   { 'volumes by keyboard': keyboard },
-  { 'two browsers': twoBrowsers },
+  { 'two browsers': twoBrowsers, 'first load': firstLoad },
   {
     'protection groups': protectionGroups,
     'hosts and host groups': hosts,

@@ -123,23 +123,25 @@ export function AdminSessions() {
   return (
     <Card className="c6" title={text.settings.sessions} note={text.settings.sessionsNote}>
       <ErrorNote error={sessions.error} />
-      <ul className="items scroll-y">
-        {sessions.data?.slice(0, MOST).map((session) => (
-          <li key={session.name}>
-            <span>
-              <b>
-                <Name>{session.user}</Name>
-              </b>
-              <small title={absolute(session.start_time)}>
-                {text.settings.session(
-                  session.location,
-                  text.common.ago(since(session.start_time, serverNow())),
-                )}
-              </small>
-            </span>
-          </li>
-        ))}
-      </ul>
+      <section className="scroll-y" aria-label={text.settings.sessions} tabIndex={0}>
+        <ul className="items">
+          {sessions.data?.slice(0, MOST).map((session) => (
+            <li key={session.name}>
+              <span>
+                <b>
+                  <Name>{session.user}</Name>
+                </b>
+                <small title={absolute(session.start_time)}>
+                  {text.settings.session(
+                    session.location,
+                    text.common.ago(since(session.start_time, serverNow())),
+                  )}
+                </small>
+              </span>
+            </li>
+          ))}
+        </ul>
+      </section>
       {(sessions.data?.length ?? 0) > MOST && (
         <p className="rule">{text.common.more((sessions.data?.length ?? 0) - MOST)}</p>
       )}

@@ -141,26 +141,28 @@ function Volumes({ group, members }: { group: ProtectionGroup; members: Member[]
   return (
     <Card className="c6" title={text.group.volumes}>
       {group.volume_count === 0 && <p className="soft">{text.group.noVolumes}</p>}
-      <ul className="items scroll-y">
-        {members.map(({ member }) => (
-          <li key={member.name}>
-            <span>
-              <Link to="/volumes/$name" params={{ name: member.name ?? '' }} search={{ tab: 'snapshots' }}>
-                <Name>{member.name}</Name>
-              </Link>
-            </span>
-            {isAllowed && (
-              <button
-                type="button"
-                className="btn small"
-                onClick={() => perform(() => groups.removeVolume(group.name, member.name ?? ''))}
-              >
-                {text.verbs.remove}
-              </button>
-            )}
-          </li>
-        ))}
-      </ul>
+      <section className="scroll-y" aria-label={text.group.volumes} tabIndex={0}>
+        <ul className="items">
+          {members.map(({ member }) => (
+            <li key={member.name}>
+              <span>
+                <Link to="/volumes/$name" params={{ name: member.name ?? '' }} search={{ tab: 'snapshots' }}>
+                  <Name>{member.name}</Name>
+                </Link>
+              </span>
+              {isAllowed && (
+                <button
+                  type="button"
+                  className="btn small"
+                  onClick={() => perform(() => groups.removeVolume(group.name, member.name ?? ''))}
+                >
+                  {text.verbs.remove}
+                </button>
+              )}
+            </li>
+          ))}
+        </ul>
+      </section>
     </Card>
   );
 }
