@@ -7,10 +7,12 @@ use crate::flat::{FileRun, FlatFile};
 use crate::format::DiskFormat;
 use crate::layout::Placed;
 use crate::locks::{Mode, RangeGuard, RangeLocks};
-use crate::map::{BlockMap, State};
+use crate::map::{BlockMap, Piece, State};
 use crate::mover::{Advance, Mover, MoverSettings};
+use crate::run_ahead::RunAhead;
 use crate::transfer::pieces;
 use bytes::{Bytes, BytesMut};
+use datastore::DatastoreError;
 use multipath::SharedDisk;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +27,7 @@ pub(crate) struct Content {
     users: RangeLocks,
     /// Ranges that a task is preparing for their first write.
     first_writes: RangeLocks,
+    run_ahead: Mutex<RunAhead>,
     mover: Mover,
     /// Set when the disk has moved to another file.
     retired: AtomicBool,
@@ -47,6 +50,7 @@ impl Content {
             map: Mutex::new(map),
             users: RangeLocks::default(),
             first_writes: RangeLocks::default(),
+            run_ahead: Mutex::default(),
             mover: Mover::new(settings),
             retired: AtomicBool::new(false),
         })
@@ -55,6 +59,17 @@ impl Content {
     // The map stays valid if a task panics while holding it: each change is one call.
     fn map(&self) -> MutexGuard<'_, BlockMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Each change of the state is one call.
+    fn run_ahead(&self) -> MutexGuard<'_, RunAhead> {
+        self.run_ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allows the allocation of blocks before the guest writes them. Must not be called while a
+    /// copier writes to this disk, because the copier chooses the blocks itself.
+    pub(crate) fn enable_run_ahead(&self) {
+        self.run_ahead().enable();
     }
 
     /// Returns the size in bytes.
@@ -124,6 +139,30 @@ impl Content {
         self.map().placed(blocks, self.file.block_bytes(), chosen)
     }
 
+    /// Returns the runs of written blocks, without those that were only prepared for a guest.
+    pub(crate) fn used(&self, blocks: Range<u64>) -> Vec<Placed> {
+        let block = self.file.block_bytes();
+        let written = self.placed(blocks, |state| state == State::Written);
+        let ahead = self.run_ahead();
+        if ahead.is_empty() {
+            return written;
+        }
+        let mut runs: Vec<Placed> = Vec::new();
+        for run in written {
+            for (at, bytes) in pieces(run.bytes, block) {
+                let (offset, lba) = (run.offset + at, run.lba + at / SECTOR_BYTES);
+                if ahead.is_unused(offset / block) {
+                    continue;
+                }
+                match runs.last_mut().filter(|last| at > 0 && last.end() == offset) {
+                    Some(last) => last.bytes += bytes,
+                    None => runs.push(Placed { offset, bytes, lba }),
+                }
+            }
+        }
+        runs
+    }
+
     /// Locks a range against removal of its blocks.
     async fn user(&self, range: Range<u64>) -> Result<RangeGuard<'_>> {
         let guard = self.users.lock(range, Mode::Shared).await;
@@ -182,22 +221,75 @@ impl Content {
         self.map().pieces(blocks).iter().all(|piece| matches!(piece.place, Some((_, State::Written))))
     }
 
-    /// Allocates and zeroes the blocks of a range that are not ready for writes. If another task
-    /// prepares them, waits for it.
+    /// Allocates and zeroes the blocks of a range that are not ready for writes, and some after it
+    /// if the guest writes new blocks in sequence. If another task prepares them, waits for it.
     async fn prepare(&self, blocks: Range<u64>) -> Result<()> {
-        if self.is_written(blocks.clone()) {
-            return Ok(());
+        if !self.is_written(blocks.clone()) {
+            let planned = self.run_ahead().planned(&blocks);
+            let _first = self.first_writes.lock(blocks.start..blocks.end + planned, Mode::Exclusive).await;
+            if !self.is_written(blocks.clone()) {
+                self.prepare_with(blocks.clone(), planned).await?;
+            }
         }
-        let _first = self.first_writes.lock(blocks.clone(), Mode::Exclusive).await;
-        self.allocate(blocks.clone()).await?;
-        self.zero_rest(blocks, &|_| ()).await
+        self.run_ahead().note_used(&blocks);
+        Ok(())
+    }
+
+    /// Prepares a range and at most `planned` blocks after it. The caller has locked both against
+    /// other first writes.
+    async fn prepare_with(&self, blocks: Range<u64>, planned: u64) -> Result<()> {
+        let block = self.file.block_bytes();
+        let mut ahead = self.unwritten_from(blocks.end, planned);
+        // A lock is not waited for: its holder may wait for the range that this write has locked.
+        let users = self.users.try_lock(ahead.start * block..ahead.end * block, Mode::Shared);
+        if users.is_none() {
+            ahead = blocks.end..blocks.end;
+        }
+        self.run_ahead().note_prepared(&blocks, &ahead);
+        let all = blocks.start..ahead.end;
+        match self.allocate(all.clone()).await {
+            Err(VirtualDiskError::Datastore(DatastoreError::NoSpace)) if !ahead.is_empty() => {
+                // The file may have got some of the blocks.
+                for hole in self.holes(all) {
+                    self.file.punch(hole).await?;
+                }
+                self.run_ahead().note_used(&ahead);
+                self.allocate(blocks.clone()).await?;
+                self.zero_rest(blocks, &|_| ()).await
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.zero_rest(all, &|_| ()).await,
+        }
+    }
+
+    /// Returns the first blocks of a range that are not written; at most `count`.
+    fn unwritten_from(&self, start: u64, count: u64) -> Range<u64> {
+        let range = start..start.saturating_add(count).min(self.all().end).max(start);
+        let pieces = self.map().pieces(range.clone());
+        let written = pieces.iter().find(|piece| matches!(piece.place, Some((_, State::Written))));
+        start..written.map_or(range.end, |piece| piece.first)
+    }
+
+    /// Returns the unallocated parts of a range.
+    fn holes(&self, blocks: Range<u64>) -> Vec<Range<u64>> {
+        let pieces = self.map().pieces(blocks);
+        pieces.iter().filter(|piece| piece.place.is_none()).map(Piece::range).collect()
+    }
+
+    /// Frees the blocks of a thin disk that were prepared but not written. They contain zeros and
+    /// read as zeros afterwards.
+    pub(crate) async fn free_unused(&self) -> Result<()> {
+        let unused = self.run_ahead().take_unused();
+        for blocks in unused {
+            self.free_blocks(blocks, false).await?;
+        }
+        Ok(())
     }
 
     /// Allocates the unallocated blocks of a range.
     pub(crate) async fn allocate(&self, blocks: Range<u64>) -> Result<()> {
-        let holes: Vec<_> = self.map().pieces(blocks).into_iter().filter(|piece| piece.place.is_none()).collect();
-        for hole in holes {
-            let runs = self.file.allocate(hole.range()).await?;
+        for hole in self.holes(blocks) {
+            let runs = self.file.allocate(hole).await?;
             let mut map = self.map();
             for FileRun { first, blocks, lba, state } in runs {
                 map.insert(first, blocks, lba, state);
@@ -263,6 +355,7 @@ impl Content {
         }
         let block = self.file.block_bytes();
         let _alone = self.users.lock(blocks.start * block..blocks.end * block, Mode::Exclusive).await;
+        self.run_ahead().note_used(&blocks);
         let pieces = self.map().pieces(blocks);
         let mut given = 0;
         for piece in pieces {

@@ -59,7 +59,7 @@ impl<'a> Copier<'a> {
     /// called for all bytes of the range, including those that need no copy.
     pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<HostCopyReason>> {
         let (source, destination) = (self.source, self.destination);
-        let written = source.placed(source.blocks(range.clone()), |state| state == State::Written);
+        let written = source.used(source.blocks(range.clone()));
         let blocks = destination.blocks(range.clone());
         if self.format.is_thick() {
             destination.allocate(blocks.clone()).await?;

@@ -86,6 +86,7 @@ struct Inner {
 
 impl VirtualDisk {
     fn new(place: Place, content: Content, settings: MoverSettings) -> Self {
+        content.enable_run_ahead();
         let inner = Inner { place: Mutex::new(place), live: Live::new(Arc::new(content)), settings };
         Self { inner: Arc::new(inner) }
     }
@@ -194,6 +195,10 @@ impl VirtualDisk {
     pub async fn close(&self) -> Result<()> {
         let content = self.content();
         content.retire().await;
+        if self.place().descriptor.thin {
+            // Blocks that are not freed waste space, but the disk is complete without that.
+            let _ = content.free_unused().await;
+        }
         content.file().close().await
     }
 

@@ -22,6 +22,7 @@ mod mover;
 pub mod offload;
 mod raw_device;
 pub mod reclaim;
+mod run_ahead;
 mod store;
 #[cfg(test)]
 mod testing;

@@ -169,6 +169,7 @@ impl Paused<'_> {
     /// Makes the destination the guest's disk. Returns the old content, which is no longer used.
     pub(crate) async fn switch(self) -> Arc<Content> {
         let Mirrored { ended, mirror } = self.mirrored;
+        mirror.destination.enable_run_ahead();
         let before = std::mem::replace(&mut ended.0.state().current, Arc::clone(&mirror.destination));
         drop(ended);
         // Reads that started before must end before the blocks can belong to another file.

@@ -83,6 +83,13 @@ impl RangeLocks {
         }
         guard
     }
+
+    /// Locks the range if no earlier request conflicts, granted or waiting.
+    pub(crate) fn try_lock(&self, range: Range<u64>, mode: Mode) -> Option<RangeGuard<'_>> {
+        let (id, _, granted) = self.table().add_request(range, mode);
+        let guard = RangeGuard { locks: self, id };
+        granted.then_some(guard)
+    }
 }
 
 /// A locked range.

@@ -50,6 +50,7 @@ impl FlatFile for MemoryFlat {
             tokio::task::yield_now().await;
             let (mut free, mut table) = (self.free.lock().unwrap(), self.blocks.lock().unwrap());
             let mut runs = Vec::new();
+            // Like a datastore, takes the last free blocks before it reports that they are too few.
             for first in blocks {
                 let slot = &mut table[usize::try_from(first).unwrap()];
                 assert!(slot.is_none(), "block {first} is allocated twice");
@@ -159,6 +160,47 @@ async fn guest_unmap_frees_whole_blocks_of_a_thin_disk() {
 }
 
 #[tokio::test]
+async fn full_datastore_ends_run_ahead_not_the_write() {
+    let file = MemoryFlat::new(&array(), 16, 0).await;
+    file.free.lock().unwrap().truncate(5);
+    let small = Content::open(Arc::clone(&file) as Arc<dyn FlatFile>, 16 * BLOCK, MoverSettings::default()).await;
+    let small = small.unwrap();
+    small.enable_run_ahead();
+    for block in 0..5 {
+        small.write(block * BLOCK, Bytes::from(vec![block as u8 + 1; 512])).await.unwrap();
+    }
+    assert!(matches!(
+        small.write(5 * BLOCK, Bytes::from(vec![6; 512])).await,
+        Err(VirtualDiskError::Datastore(DatastoreError::NoSpace))
+    ));
+    for block in 0..5 {
+        let read = small.read(block * BLOCK, BLOCK).await.unwrap();
+        assert!(read[..512].iter().all(|byte| *byte == block as u8 + 1) && read[512..].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[tokio::test]
+async fn writes_and_unmaps_race_with_run_ahead() {
+    use futures_util::future::join_all;
+    for seed in 0..16 {
+        let disk = content(&array(), (64, seed), DiskFormat::Thin, MoverSettings::default()).await;
+        disk.enable_run_ahead();
+        let write = async |block: u64| disk.write(block * BLOCK, Bytes::from(vec![block as u8 + 1; 1024])).await;
+        let unmap = async |block: u64| disk.unmap(block * BLOCK, 16 * BLOCK).await;
+        let (written, unmapped) = tokio::join!(join_all((0..32).map(write)), join_all((32..48).step_by(4).map(unmap)));
+        assert!(written.iter().all(Result::is_ok) && unmapped.iter().all(Result::is_ok));
+        for block in 0..32 {
+            let read = disk.read(block * BLOCK, BLOCK).await.unwrap();
+            assert!(read[..1024].iter().all(|byte| *byte == block as u8 + 1), "{seed} {block}");
+            assert!(read[1024..].iter().all(|byte| *byte == 0), "{seed} {block}");
+        }
+        assert!(disk.read(32 * BLOCK, 32 * BLOCK).await.unwrap().iter().all(|byte| *byte == 0), "{seed}");
+        disk.free_unused().await.unwrap();
+        assert_eq!(disk.allocated().0, 32, "{seed}");
+    }
+}
+
+#[tokio::test]
 async fn out_of_range_and_partial_sectors_are_refused() {
     let disk = content(&array(), (2, 0), DiskFormat::Thin, MoverSettings::default()).await;
     for (offset, bytes) in [(0, 0), (100, 512), (0, 100), (2 * BLOCK, 512), (BLOCK, 2 * BLOCK), (u64::MAX - 511, 512)] {
@@ -200,6 +242,7 @@ proptest! {
             let settings = MoverSettings { hardware_init, ..MoverSettings::default() };
             let disk = content(&array, (8, seed), format, settings).await;
             array.refuse(&disk.disk().identity().name, Primitive::Zero, refuses);
+            disk.enable_run_ahead();
             let mut model = vec![0u8; 8 * BLOCK as usize];
             let end = disk.bytes();
             for step in steps {
@@ -231,6 +274,10 @@ proptest! {
                 }
             }
             assert_eq!(&disk.read(0, end).await.unwrap()[..], &model[..]);
+            if format == DiskFormat::Thin {
+                disk.free_unused().await.unwrap();
+                assert_eq!(&disk.read(0, end).await.unwrap()[..], &model[..]);
+            }
             // Opened again, as by another host, it has the same content.
             let again = Content::open(Arc::clone(disk.file()), end, settings).await.unwrap();
             assert_eq!(&again.read(0, end).await.unwrap()[..], &model[..]);

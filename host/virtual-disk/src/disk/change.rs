@@ -60,6 +60,9 @@ impl VirtualDisk {
             return Err(VirtualDiskError::NotLarger);
         }
         before.retire().await;
+        if self.place().descriptor.thin {
+            before.free_unused().await?;
+        }
         let file = Arc::clone(before.file());
         file.grow(bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
         let content = Content::open(file, bytes, settings).await?;

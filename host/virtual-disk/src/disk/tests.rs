@@ -191,6 +191,48 @@ async fn disks_are_converted_and_grown_in_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sequential_first_writes_share_metadata_changes() {
+    const BLOCKS: u64 = 256;
+    let (_array, ds) = datastore().await;
+    for format in [DiskFormat::Thin, DiskFormat::ZeroedThick] {
+        let disk = create(&ds, &format!("{format}.vmdk"), BLOCKS, format).await;
+        let before = ds.disk().counters();
+        for block in 0..BLOCKS {
+            disk.write(block * MIB, pattern(1, 512)).await.unwrap();
+        }
+        let sent = ds.disk().counters().since(&before);
+        // One change for each block takes 3 COMPARE AND WRITE and 4 journal and metadata writes.
+        assert!(sent.ats.done * 2 < BLOCKS, "{format}: {} COMPARE AND WRITE", sent.ats.done);
+        assert!((sent.writes - BLOCKS) * 2 < BLOCKS, "{format}: {} metadata writes", sent.writes - BLOCKS);
+        disk.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_prepared_ahead_are_freed_and_not_copied() {
+    let (_array, here, there) = two_datastores().await;
+    let free = here.space().await.unwrap().free;
+    let disk = create(&here, "a.vmdk", 64, DiskFormat::Thin).await;
+    for block in 0..21 {
+        disk.write(block * MIB, pattern(block as u8 + 1, 512)).await.unwrap();
+    }
+    assert_eq!(disk.allocated().0, 37, "16 blocks after the last one");
+    let (copy, report) = disk.clone_to(&CopyTarget::new(&there, "b.vmdk"), &quiet).await.unwrap();
+    assert_eq!((copy.allocated().0, report.work.xcopy.bytes), (21, 21 * MIB));
+    disk.close().await.unwrap();
+    let disk = VirtualDisk::open(&here, "a.vmdk", FileAccess::Write, MoverSettings::default()).await.unwrap();
+    assert_eq!(disk.allocated().0, 21);
+    assert_eq!(copy.read(0, 64 * MIB).await.unwrap(), disk.read(0, 64 * MIB).await.unwrap());
+    disk.write(21 * MIB, pattern(7, 512)).await.unwrap();
+    disk.write(22 * MIB, pattern(7, 512)).await.unwrap();
+    let disk = disk.grow(65 * MIB, false, &quiet).await.unwrap();
+    disk.close().await.unwrap();
+    let left = here.stat("a-flat.vmdk").await.unwrap();
+    VirtualDisk::delete(&here, "a.vmdk").await.unwrap();
+    assert_eq!((left.blocks, here.space().await.unwrap().free), (23, free));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rename_moves_descriptor_and_flat_file() {
     let (_array, ds) = datastore().await;
     create(&ds, "a.vmdk", 1, DiskFormat::Thin).await.close().await.unwrap();

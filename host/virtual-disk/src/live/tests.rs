@@ -50,6 +50,7 @@ async fn guest(live: Arc<Live>, seed: u64, mut model: Vec<u8>, stop: Arc<AtomicB
 /// Creates a disk with some data; returns its expected content too.
 async fn filled(array: &MemoryArray, format: DiskFormat, seed: u64) -> (Arc<Content>, Vec<u8>) {
     let disk = content(array, (BLOCKS, seed), format, MoverSettings::default()).await;
+    disk.enable_run_ahead();
     let mut model = vec![0; BYTES as usize];
     for i in (0..BLOCKS).filter(|i| !(i * 7 + seed).is_multiple_of(3)) {
         let byte = (i + seed) as u8 | 1;

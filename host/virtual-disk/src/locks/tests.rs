@@ -69,3 +69,18 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn try_lock_does_not_wait_and_leaves_no_request() {
+    let locks = RangeLocks::default();
+    let held = locks.lock(0..10, Mode::Exclusive).await;
+    assert!(locks.try_lock(5..15, Mode::Shared).is_none());
+    assert!(free(&locks, 10..20, Mode::Exclusive).await, "the refused request is gone");
+    let waiting = locks.lock(5..15, Mode::Exclusive);
+    tokio::pin!(waiting);
+    assert!(timeout(Duration::ZERO, &mut waiting).await.is_err());
+    assert!(locks.try_lock(12..13, Mode::Shared).is_none(), "an earlier request waits for it");
+    drop(held);
+    drop(waiting.await);
+    assert!(locks.try_lock(0..20, Mode::Exclusive).is_some());
+}
