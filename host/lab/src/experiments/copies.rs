@@ -6,13 +6,14 @@ use crate::display;
 use crate::error::LabError;
 use crate::pattern::{Pattern, Reducibility};
 use crate::predict::HostCommands;
-use crate::results::{ExperimentFindings, MeasureUnit, ReportNote, Samples, Timeline, key};
+use crate::results::{ExperimentFindings, Figure, Goal, MeasureUnit, ReportNote, Samples, Timeline, key};
 use crate::store::{Disk, LabDatastore};
 use crate::timeline;
-use crate::trial::{self, Setting};
+use crate::trial::{self, Setting, XCOPY, figure};
 use crate::worker::Workers;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use multipath::CountersSnapshot;
 use platform::clock;
 use std::time::Duration;
@@ -22,6 +23,16 @@ use virtual_disk::{CopyReport, DiskFormat, FileAccess, HostCopyReason, MoverSett
 pub(super) const SEED: u64 = 2015;
 /// Pieces of 1 MiB compared after a copy, spread over the disk, to detect a copy of wrong blocks.
 pub(super) const CHECKED_PIECES: u64 = 8;
+
+/// Setting of the samples of [`CopyDatastores::plain_copy`].
+const PLAIN: &str = "plain READ and WRITE";
+/// The most bytes of a plain copy: more do not change its rate.
+const PLAIN_BYTES: u64 = 4 << 30;
+/// Bytes of one READ and one WRITE, as the data mover's.
+const TRANSFER: u64 = 1 << 20;
+/// The least rate of a copy through the host, in percent of the plain copy. A slow host would make
+/// the gain of XCOPY larger.
+const LEAST_HOST_SHARE: f64 = 60.0;
 
 /// Properties of a template.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +169,39 @@ impl CopyDatastores<'_> {
         }
         copied.all = HostCommands::of(&counted, copied.work);
         Ok(copied)
+    }
+
+    /// Measures a bare loop of READ and WRITE from the template to allocated and zeroed disks, with
+    /// the data mover's number of outstanding transfers: the best that a copy without XCOPY can do.
+    pub(super) async fn plain_copy(
+        &self,
+        template: &PreparedTemplate,
+        samples: &mut Samples,
+        repetition: u32,
+    ) -> Result<(), LabError> {
+        let (to, settings) = (self.destination(), self.bench.mover());
+        let bytes = template.what.data.min(PLAIN_BYTES);
+        let source = self.source.open(&template.name, FileAccess::Read, settings).await?;
+        let (mut time, mut rounds) = (Duration::ZERO, 0);
+        while time < trial::SAMPLE && rounds < trial::ROUNDS {
+            let name = format!("plain{:04}", self.bench.serial());
+            let (copy, _) = to.create(&name, bytes, DiskFormat::EagerZeroedThick, settings).await?;
+            let (from, onto, begun) = (&source, &copy, clock::now());
+            let pieces = (0..bytes / TRANSFER).map(|piece| async move {
+                let data = from.read_at(piece * TRANSFER, TRANSFER).await?;
+                onto.write_at(piece * TRANSFER, data).await
+            });
+            stream::iter(pieces).buffer_unordered(settings.outstanding.transfers.into()).try_collect::<()>().await?;
+            time += clock::now().duration_since(begun);
+            rounds += 1;
+            copy.close().await?;
+            to.remove(&name).await?;
+        }
+        source.close().await?;
+        let mib = (2 * bytes * u64::from(rounds)) as f64 / TRANSFER as f64;
+        let rate = mib / time.as_secs_f64().max(1e-9);
+        samples.push(key("", PLAIN, "throughput"), repetition, MeasureUnit::MibPerSecond, rate);
+        Ok(())
     }
 
     /// Returns the commands that the host has sent to both disks.
@@ -315,6 +359,16 @@ impl CopyResult {
     }
 }
 
+/// Compares the rate of a copy without XCOPY with that of the plain copy.
+pub(super) fn host_share(samples: &Samples, case: &str, name: &str) -> Figure {
+    let name = format!("{name} without XCOPY, rate as part of plain READ and WRITE");
+    let share = figure(name, MeasureUnit::Percent, samples, |s| {
+        let plain = key("", PLAIN, "throughput");
+        Some(100.0 * trial::ratio(s, key(case, XCOPY[0].name, "throughput"), plain)?)
+    });
+    share.goal(Goal::AtLeast(LEAST_HOST_SHARE))
+}
+
 /// Explains the result by the medians of all repetitions of one case.
 pub(super) fn explain(findings: &mut ExperimentFindings, case: &str, off: &CopyResult, on: &CopyResult) {
     if let Some(reason) = on.refused {
@@ -365,4 +419,29 @@ pub(super) fn fallback(reason: HostCopyReason) -> String {
         HostCopyReason::Forbidden(rule) => format!("a rule of the host excludes it: {rule}"),
     };
     format!("XCOPY was not used: {why}. “On” shows a copy by READ and WRITE through the host.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_copy_by_the_host_misses_its_goal() {
+        for (rate, is_met) in [(500.0, false), (900.0, true)] {
+            let mut samples = Samples::default();
+            for repetition in 0..3 {
+                let mut push = |case, setting, rate| {
+                    let rate = rate + f64::from(repetition);
+                    samples.push(key(case, setting, "throughput"), repetition, MeasureUnit::MibPerSecond, rate);
+                };
+                push("", PLAIN, 1000.0);
+                push("16", XCOPY[0].name, rate);
+            }
+            let share = host_share(&samples, "16", "sixteen at once");
+            let (measured, goal) = (share.measured.unwrap(), share.goal.unwrap());
+            assert!((measured - rate / 10.0).abs() < 1.0, "{measured}");
+            assert_eq!(goal.is_met_by(measured), is_met);
+            assert_eq!(share.name, "sixteen at once without XCOPY, rate as part of plain READ and WRITE");
+        }
+    }
 }

@@ -13,7 +13,7 @@ const GIB: u64 = 1 << 30;
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let size = bench.scale.pick(2 * GIB, 100 * GIB);
     let datastores = copies::format_datastores(bench).await?;
-    bench.plan(1 + 2 * bench.repetitions as usize);
+    bench.plan(1 + 3 * bench.repetitions as usize);
     bench.step(format!("creating a template of {} with {} of data", display::bytes(size), display::bytes(size / 2)));
     let template = TemplateSpec { bytes: size, data: size / 2, format: DiskFormat::ZeroedThick };
     let template = datastores.template("template", template).await?;
@@ -29,6 +29,8 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     };
     let mut last = [None, None];
     for repetition in 0..bench.repetitions {
+        bench.step(format!("plain READ and WRITE, run {} of {}", repetition + 1, bench.repetitions));
+        datastores.plain_copy(&template, &mut findings.samples, repetition).await?;
         for setting in trial::alternating(&XCOPY, repetition) {
             bench.step(format!("{}, run {} of {}", setting.name, repetition + 1, bench.repetitions));
             let settings = MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..bench.mover() };
@@ -85,6 +87,6 @@ fn judge(findings: &mut ExperimentFindings, bench: &LabBench, off: &CopyResult, 
     let seen = trial::times(samples, "", &XCOPY);
     findings.add_seen(Some(format!("{seen}.")));
     findings.add_seen(ratio.map(|ratio| format!("The gain is {}.", trial::compare_with_published(ratio, 120.0 / 7.0))));
-    findings.figures = vec![gain, with];
+    findings.figures = vec![gain, with, copies::host_share(&findings.samples, "", "copy")];
     copies::explain(findings, "", off, on);
 }

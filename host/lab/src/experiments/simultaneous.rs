@@ -25,7 +25,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     // same effect.
     let data = bench.scale.pick(128 * MIB, 4 * GIB);
     let datastores = copies::format_datastores(bench).await?;
-    bench.plan(1 + 2 * (COUNTS.len() + 1) * bench.repetitions as usize);
+    bench.plan(1 + (1 + 2 * (COUNTS.len() + 1)) * bench.repetitions as usize);
     bench.step("creating a template");
     let what = TemplateSpec { bytes: size, data, format: DiskFormat::ZeroedThick };
     let template = datastores.template(worker::TEMPLATE, what).await?;
@@ -38,6 +38,8 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     };
     let mut last = [None, None];
     for repetition in 0..bench.repetitions {
+        bench.step(format!("plain READ and WRITE, run {}", repetition + 1));
+        datastores.plain_copy(&template, &mut findings.samples, repetition).await?;
         for count in COUNTS {
             for setting in trial::alternating(&XCOPY, repetition) {
                 bench.step(format!("{count} at once, {}, run {}", setting.name, repetition + 1));
@@ -111,6 +113,8 @@ fn judge(findings: &mut ExperimentFindings, off: &CopyResult, on: &CopyResult) {
         trial::faster(s, AS_PROCESSES, &XCOPY)
     });
     findings.figures = vec![gain, single, processes.published(270.0 / 35.0)];
+    let by_host = [("1", "one machine"), ("16", "sixteen at once")];
+    findings.figures.extend(by_host.map(|(case, name)| copies::host_share(samples, case, name)));
     findings.figures.extend(shares_of_best(samples, on.refused.is_none()));
     let processes =
         format!("As sixteen processes and hosts: {}.", trial::times(&findings.samples, AS_PROCESSES, &XCOPY));
