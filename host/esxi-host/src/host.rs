@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::mount_file::MountFile;
 use crate::record::{DeviceRecord, Mount, SatpRule};
 use crate::settings::{Setting, Settings};
-use crate::stats::Published;
+use crate::stats::{HostNumbers, Numbers, Published};
 use initiator::Url;
 use multipath::{
     CountersSnapshot, DiskOptions, IscsiDisk, PathConfig, PathPolicy, Primitive, RetryRules, SharedDisk, Statistics,
@@ -77,6 +77,18 @@ struct Inner {
 enum Opened {
     Iscsi(Arc<IscsiDisk>),
     Other(Arc<dyn SharedDisk>),
+}
+
+/// Counters of devices and of paths.
+pub type DevicesAndPaths = (BTreeMap<String, CountersSnapshot>, BTreeMap<String, CountersSnapshot>);
+
+/// Returns the disks that are connected by iSCSI.
+fn opened_disks<'a>(open: impl Iterator<Item = &'a Opened>) -> Vec<Arc<IscsiDisk>> {
+    let disk = |opened: &Opened| match opened {
+        Opened::Iscsi(disk) => Some(Arc::clone(disk)),
+        Opened::Other(_) => None,
+    };
+    open.filter_map(disk).collect()
 }
 
 /// Returns the directory of a host: its subdirectory of `$IBID_HOST_HOME`,
@@ -382,21 +394,31 @@ impl EsxiHost {
 
     /// Returns the counters of its devices, summed over all processes of the host.
     pub fn counters(&self) -> Result<BTreeMap<String, CountersSnapshot>, HostError> {
-        let mut all = self.inner.statistics.snapshot();
+        Ok(self.all_counters()?.0)
+    }
+
+    /// Returns the counters of its devices, and those of its paths by runtime name, summed over all
+    /// processes of the host. Paths of this process are included once it has ended.
+    pub fn all_counters(&self) -> Result<DevicesAndPaths, HostError> {
+        let mut all = HostNumbers { devices: self.inner.statistics.snapshot(), ..HostNumbers::default() };
         if let Some(published) = &self.inner.published {
-            for (name, numbers) in published.others()? {
-                let own = all.entry(name).or_default();
-                *own = own.plus(&numbers);
-            }
+            all.add(&published.others()?);
         }
-        Ok(all)
+        Ok((all.devices, all.paths))
+    }
+
+    /// Returns the ids of the processes that use devices of the host, including this one.
+    pub fn world_ids(&self) -> Result<Vec<u32>, HostError> {
+        let mut worlds = self.inner.published.as_ref().map_or(Ok(Vec::new()), Published::living)?;
+        if self.inner.publisher.lock().is_some() {
+            worlds.push(std::process::id());
+        }
+        Ok(worlds)
     }
 
     /// Returns the number of processes that use devices of the host, including this one.
     pub fn worlds(&self) -> Result<u64, HostError> {
-        let own = u64::from(self.inner.publisher.lock().is_some());
-        let others = self.inner.published.as_ref().map_or(Ok(0), Published::living);
-        Ok(own + others?)
+        Ok(self.world_ids()?.len() as u64)
     }
 
     /// Logs out of all sessions, and stores counters and detected offload support. Call it before
@@ -406,13 +428,7 @@ impl EsxiHost {
             publisher.abort();
         }
         let open = std::mem::take(&mut *self.inner.open.lock().await);
-        let opened: Vec<Arc<IscsiDisk>> = open
-            .into_values()
-            .filter_map(|opened| match opened {
-                Opened::Iscsi(disk) => Some(disk),
-                Opened::Other(_) => None,
-            })
-            .collect();
+        let opened = opened_disks(open.values());
         self.keep_support(&opened)?;
         for disk in &opened {
             disk.close().await;
@@ -420,9 +436,20 @@ impl EsxiHost {
         if let Some(published) = &self.inner.published
             && !opened.is_empty()
         {
-            published.finish(self.inner.statistics.take())?;
+            let paths = self.path_counters(&opened);
+            published.finish(HostNumbers { devices: self.inner.statistics.take(), paths })?;
         }
         Ok(())
+    }
+
+    /// Returns the counters of the paths of open disks by runtime name.
+    fn path_counters(&self, disks: &[Arc<IscsiDisk>]) -> Numbers {
+        let (devices, targets) = (self.devices(), self.targets());
+        let named = |disk: &Arc<IscsiDisk>| {
+            let record = devices.iter().find(|record| record.name == disk.identity().name)?;
+            Some(record.path_names(&targets).into_iter().zip(disk.path_counters()).collect::<Vec<_>>())
+        };
+        disks.iter().filter_map(named).flatten().collect()
     }
 
     /// Stores the detected offload support.
@@ -451,13 +478,20 @@ impl EsxiHost {
         let weak = Arc::downgrade(&self.inner);
         *publisher = Some(tokio::spawn(async move {
             let mut interval = tokio::time::interval(PUBLISH_INTERVAL);
+            let mut last = HostNumbers::default();
             loop {
                 interval.tick().await;
                 let Some(inner) = weak.upgrade() else { return };
+                // While a device is being opened, the paths have their previous counters.
+                let open = inner.open.try_lock().ok().map(|open| opened_disks(open.values()));
+                if let Some(disks) = open {
+                    last.paths = Self { inner: Arc::clone(&inner) }.path_counters(&disks);
+                }
+                last.devices = inner.statistics.snapshot();
                 if let Some(published) = &inner.published {
                     // A write that fails now is retried at the next interval, and reported at the
                     // end of the process.
-                    let _ = published.publish(inner.statistics.snapshot());
+                    let _ = published.publish(&last);
                 }
             }
         }));

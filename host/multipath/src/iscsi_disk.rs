@@ -15,6 +15,7 @@
 mod events;
 mod path;
 mod path_config;
+mod path_counters;
 mod policy;
 mod probe;
 mod retry;
@@ -212,6 +213,12 @@ impl IscsiDisk {
     /// Returns the paths in the order passed to `open`.
     pub fn paths(&self) -> Vec<PathStatus> {
         self.paths.iter().map(Path::status).collect()
+    }
+
+    /// Returns the counters of the paths in the same order: answered commands by kind, bytes and
+    /// times of READ and WRITE.
+    pub fn path_counters(&self) -> Vec<CountersSnapshot> {
+        self.paths.iter().map(Path::counters).collect()
     }
 
     /// Returns the index of the path of the last command.

@@ -120,6 +120,13 @@ async fn round_robin_spreads_commands_evenly() {
     disk.read(0, 1).await.unwrap();
     disk.read(0, 1).await.unwrap();
     assert_eq!((disk.paths()[2].commands, disk.current_path()), (7, 2));
+    let counted: Vec<(u64, u64)> = disk.path_counters().iter().map(|path| (path.reads, path.read_bytes)).collect();
+    assert_eq!(counted, [(5, 2560), (5, 2560), (7, 3584), (5, 2560)]);
+    disk.compare_and_write(0, block(0, 1), block(2, 1)).await.unwrap();
+    disk.write(1, block(1, 2)).await.unwrap();
+    let path = disk.path_counters()[2];
+    assert_eq!((path.commands(), path.ats.done, path.writes, path.write_bytes), (9, 1, 1, 1024));
+    assert!(path.read_ns > 0 && path.write_ns > 0);
     assert_eq!(served.target.lock().unwrap().logins.len(), 4);
 }
 

@@ -1,10 +1,13 @@
-//! `ibid-host esxtop`: device statistics of a host, on a screen or as a CSV file.
+//! `ibid-host esxtop`: statistics of a host's devices, adapters and processes, on a screen or as a
+//! CSV file.
 
 mod batch;
 mod fields;
+mod panel;
 mod sample;
 mod screen;
 mod terminal;
+mod world;
 
 use crate::esx::HostArgs;
 use crate::failure::Failure;
@@ -150,6 +153,8 @@ fn refresh(host: &EsxiHost, screen: &mut Screen, before: &mut Sample) -> Result<
     let now = Sample::take(host)?;
     let worlds = host.worlds()?;
     screen.rows = now.rows(before, &host.devices(), worlds);
+    screen.paths = now.path_rows(before, &host.devices(), &host.targets());
+    screen.worlds = now.world_rows(before);
     screen.banner = banner(worlds);
     *before = now;
     Ok(())

@@ -1,5 +1,6 @@
 //! Counters of the host's devices, and their change between two samples.
 
+use super::world::{World, WorldRow};
 use esxi_host::{DeviceRecord, EsxiHost, HostError};
 use multipath::CountersSnapshot;
 use platform::clock;
@@ -67,17 +68,32 @@ impl Row {
     }
 }
 
-/// The counters of all devices at one time.
+/// A path between two samples.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathRow {
+    /// Runtime name.
+    pub(crate) name: String,
+    /// Name of the device.
+    pub(crate) device: String,
+    pub(crate) delta: CountersSnapshot,
+    pub(crate) seconds: f64,
+}
+
+/// The counters of all devices, paths and processes at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     at: Instant,
     numbers: BTreeMap<String, CountersSnapshot>,
+    paths: BTreeMap<String, CountersSnapshot>,
+    worlds: Vec<World>,
 }
 
 impl Sample {
     /// Reads the counters of a host.
     pub(crate) fn take(host: &EsxiHost) -> Result<Self, HostError> {
-        Ok(Self { at: clock::now(), numbers: host.counters()? })
+        let (numbers, paths) = host.all_counters()?;
+        let worlds = host.world_ids()?.into_iter().filter_map(World::take).collect();
+        Ok(Self { at: clock::now(), numbers, paths, worlds })
     }
 
     /// Returns the names of the devices that have counters.
@@ -109,8 +125,27 @@ impl Sample {
         names.into_iter().map(row).collect()
     }
 
+    /// Returns the paths of all claimed devices since `earlier`, in the order of their devices.
+    pub(crate) fn path_rows(&self, earlier: &Self, devices: &[DeviceRecord], targets: &[String]) -> Vec<PathRow> {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let row = |device: &DeviceRecord, name: String| {
+            let now = self.paths.get(&name).copied().unwrap_or_default();
+            let before = earlier.paths.get(&name).copied().unwrap_or_default();
+            PathRow { name, device: device.name.clone(), delta: now.since(&before), seconds }
+        };
+        let names = |device: &DeviceRecord| device.path_names(targets);
+        devices.iter().flat_map(|device| names(device).into_iter().map(move |name| row(device, name))).collect()
+    }
+
+    /// Returns the processes that use the host.
+    pub(crate) fn world_rows(&self, earlier: &Self) -> Vec<WorldRow> {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let before = |world: &World| earlier.worlds.iter().find(|earlier| earlier.id == world.id);
+        self.worlds.iter().map(|world| world.clone().since(before(world), seconds)).collect()
+    }
+
     #[cfg(test)]
     pub(crate) fn of(at: Instant, numbers: BTreeMap<String, CountersSnapshot>) -> Self {
-        Self { at, numbers }
+        Self { at, numbers, paths: BTreeMap::new(), worlds: Vec::new() }
     }
 }

@@ -1,7 +1,9 @@
 //! The screen of esxtop: its content, and the effect of its keys.
 
 use super::fields::{FIELDS, Selection};
-use super::sample::Row;
+use super::panel::{self, PANELS, Panel};
+use super::sample::{PathRow, Row};
+use super::world::WorldRow;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
@@ -10,6 +12,9 @@ use ratatui::widgets::Paragraph;
 
 /// Minimum seconds between two samples.
 const MIN_DELAY: f64 = 0.5;
+/// Most characters of a typed number, and of any typed text.
+const MAX_NUMBER: usize = 8;
+const MAX_TYPED: usize = 64;
 
 /// The part of the screen that is shown and that keys act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +25,8 @@ enum Mode {
     /// Prompt for a number, with the text typed so far.
     Delay(String),
     Rows(String),
+    /// Prompt for the device whose paths are shown.
+    Expand(String),
 }
 
 /// Sort key of the rows.
@@ -58,7 +65,10 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) struct Screen {
     mode: Mode,
+    panel: Panel,
     order: Order,
+    /// Devices whose paths are shown.
+    expanded: Vec<String>,
     pub(crate) selection: Selection,
     /// Seconds between two samples.
     pub(crate) delay: f64,
@@ -66,11 +76,15 @@ pub(crate) struct Screen {
     /// First line: time, uptime and load.
     pub(crate) banner: String,
     pub(crate) rows: Vec<Row>,
+    pub(crate) paths: Vec<PathRow>,
+    pub(crate) worlds: Vec<WorldRow>,
     message: String,
 }
 
 const SCREEN_KEYS: &[(&str, &str)] = &[
-    ("u", "show the disk device screen"),
+    ("u d", "show the disk devices, or the adapters"),
+    ("c m", "show CPU or memory of the processes that use the host"),
+    ("P", "show or hide the paths of a disk device"),
     ("f", "select the fields to show"),
     ("o p", "on the field screen: toggle VAAI counters, VAAI latencies"),
     ("s", "set the seconds between samples"),
@@ -88,12 +102,16 @@ impl Screen {
     pub(crate) fn new(selection: Selection, delay: f64) -> Self {
         Self {
             mode: Mode::Table,
+            panel: Panel::Devices,
+            expanded: Vec::new(),
             order: Order::Name,
             selection,
             delay,
             max_rows: None,
             banner: String::new(),
             rows: Vec::new(),
+            paths: Vec::new(),
+            worlds: Vec::new(),
             message: String::new(),
         }
     }
@@ -131,6 +149,14 @@ impl Screen {
                 }
                 Typed::Cancelled => Action::Nothing,
             },
+            Mode::Expand(typed) => match type_text(typed, key, |c| c.is_ascii_graphic()) {
+                Typed::More(text) => self.set_mode(Mode::Expand(text)),
+                Typed::Done(text) => {
+                    self.expand(&text);
+                    Action::Nothing
+                }
+                Typed::Cancelled => Action::Nothing,
+            },
             Mode::Rows(typed) => match type_number(typed, key) {
                 Typed::More(text) => self.set_mode(Mode::Rows(text)),
                 Typed::Done(text) => {
@@ -147,7 +173,28 @@ impl Screen {
         Action::Nothing
     }
 
+    /// Shows or hides the paths of the devices whose name contains `text`.
+    fn expand(&mut self, text: &str) {
+        let names: Vec<String> = self.rows.iter().map(|row| row.device.clone()).collect();
+        let chosen: Vec<String> = names.into_iter().filter(|name| !text.is_empty() && name.contains(text)).collect();
+        if chosen.is_empty() {
+            self.set_message(format!("there is no device '{text}'"));
+        }
+        for name in chosen {
+            match self.expanded.iter().position(|device| *device == name) {
+                Some(at) => drop(self.expanded.remove(at)),
+                None => self.expanded.push(name),
+            }
+        }
+    }
+
     fn command(&mut self, key: Key) -> Action {
+        if let Key::Char(letter) = key
+            && let Some((_, panel)) = PANELS.iter().find(|(key, _)| *key == letter)
+        {
+            self.panel = *panel;
+            return Action::Refresh;
+        }
         let order = match key {
             Key::Char('q') => return Action::Quit,
             Key::Char('f' | 'F') => return self.set_mode(Mode::Fields),
@@ -155,14 +202,15 @@ impl Screen {
             Key::Char('s') => return self.set_mode(Mode::Delay(String::new())),
             Key::Char('#') => return self.set_mode(Mode::Rows(String::new())),
             Key::Char('W') => return Action::Save,
-            Key::Char(' ' | 'u') | Key::Enter => return Action::Refresh,
+            Key::Char('P') if self.panel == Panel::Devices => return self.set_mode(Mode::Expand(String::new())),
+            Key::Char(' ') | Key::Enter => return Action::Refresh,
             Key::Char('r') => Order::Reads,
             Key::Char('w') => Order::Writes,
             Key::Char('R') => Order::MbRead,
             Key::Char('T') => Order::MbWritten,
             Key::Char('N') => Order::Name,
-            Key::Char('c' | 'm' | 'd' | 'v' | 'n' | 'i' | 'p') => {
-                self.set_message("only the disk device screen (u) is available; h shows help");
+            Key::Char('v' | 'n' | 'i' | 'p') => {
+                self.set_message("the screens are u, d, c and m; h shows help");
                 return Action::Nothing;
             }
             _ => return Action::Nothing,
@@ -193,7 +241,7 @@ impl Screen {
         let lines = match self.mode {
             Mode::Fields => self.field_lines(),
             Mode::Help => help_lines(),
-            Mode::Table | Mode::Delay(_) | Mode::Rows(_) => self.table_lines(),
+            Mode::Table | Mode::Delay(_) | Mode::Rows(_) | Mode::Expand(_) => self.panel_lines(),
         };
         frame.render_widget(Paragraph::new(lines), body);
     }
@@ -202,17 +250,33 @@ impl Screen {
         match &self.mode {
             Mode::Delay(typed) => format!("Change delay from {} second(s) to: {typed}", self.delay),
             Mode::Rows(typed) => format!("Number of devices shown (0 for all): {typed}"),
+            Mode::Expand(typed) => format!("Device to expand or roll up (a part of its name): {typed}"),
             _ => self.message.clone(),
         }
     }
 
+    fn panel_lines(&self) -> Vec<Line<'static>> {
+        let lines = match self.panel {
+            Panel::Devices => return self.table_lines(),
+            Panel::Adapters => panel::adapters(&self.paths),
+            Panel::Cpu => panel::cpu(&self.worlds),
+            Panel::Memory => panel::memory(&self.worlds),
+        };
+        let mut lines = lines.into_iter();
+        let heading = lines.next().map(heading);
+        heading.into_iter().chain(lines.map(Line::raw)).collect()
+    }
+
     fn table_lines(&self) -> Vec<Line<'static>> {
         let join = |cells: Vec<String>| cells.join(" ");
-        let heading = join(self.selection.columns().map(|column| column.heading()).collect());
-        let mut lines = vec![Line::styled(heading, Style::new().add_modifier(Modifier::REVERSED))];
-        lines.extend(self.sorted().into_iter().map(|row| {
-            Line::raw(join(self.selection.columns().map(|column| column.cell(row)).collect()).trim_end().to_owned())
-        }));
+        let mut lines = vec![heading(join(self.selection.columns().map(|column| column.heading()).collect()))];
+        for row in self.sorted() {
+            let cells = self.selection.columns().map(|column| column.cell(row)).collect();
+            lines.push(Line::raw(join(cells).trim_end().to_owned()));
+            if self.expanded.contains(&row.device) {
+                lines.extend(panel::paths_of(&row.device, &self.paths).into_iter().map(Line::raw));
+            }
+        }
         lines
     }
 
@@ -226,6 +290,10 @@ impl Screen {
         lines.push(Line::raw("Toggle fields with a-p, any other key to return:"));
         lines
     }
+}
+
+fn heading(text: String) -> Line<'static> {
+    Line::styled(text, Style::new().add_modifier(Modifier::REVERSED))
 }
 
 fn help_lines() -> Vec<Line<'static>> {
@@ -242,9 +310,18 @@ enum Typed {
     Cancelled,
 }
 
-fn type_number(mut text: String, key: Key) -> Typed {
+fn type_number(text: String, key: Key) -> Typed {
+    if text.len() < MAX_NUMBER {
+        type_text(text, key, |c| c.is_ascii_digit() || c == '.')
+    } else {
+        type_text(text, key, |_| false)
+    }
+}
+
+/// Adds a key to a text of at most [`MAX_TYPED`] characters that `is_allowed` admits.
+fn type_text(mut text: String, key: Key, is_allowed: fn(char) -> bool) -> Typed {
     match key {
-        Key::Char(c) if (c.is_ascii_digit() || c == '.') && text.len() < 8 => text.push(c),
+        Key::Char(c) if is_allowed(c) && text.len() < MAX_TYPED => text.push(c),
         Key::Backspace => drop(text.pop()),
         Key::Enter => return Typed::Done(text),
         Key::Escape => return Typed::Cancelled,

@@ -146,3 +146,14 @@ fn field_selection_round_trips() {
         assert_eq!(Selection::from_notation(wrong), None, "{wrong}");
     }
 }
+
+#[test]
+fn path_rows_are_named_by_device_and_path() {
+    let device = device_record();
+    let names = device.path_names(&[]);
+    let at = clock::now();
+    let sample = Sample::of(at, std::collections::BTreeMap::new());
+    let rows = sample.path_rows(&sample, std::slice::from_ref(&device), &[]);
+    assert!(!names.is_empty() && rows.iter().map(|row| row.name.clone()).eq(names));
+    assert!(rows.iter().all(|row| row.device == NAA && row.delta.commands() == 0));
+}

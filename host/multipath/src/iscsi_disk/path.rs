@@ -3,9 +3,11 @@
 
 use super::events::EventReporter;
 use super::path_config::PathConfig;
+use super::path_counters::PathCommand;
 use super::policy::PathState;
 use super::probe::{Probe, probe};
 use super::retry::RetryRules;
+use crate::counters::CountersSnapshot;
 use crate::error::DeviceError;
 use initiator::{Completion, Portal, Request, Session, SessionError};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
@@ -91,6 +93,7 @@ struct PathRecord {
     group: Option<u16>,
     commands: u64,
     last_error: Option<String>,
+    counters: CountersSnapshot,
 }
 
 impl Path {
@@ -124,11 +127,16 @@ impl Path {
     pub(super) async fn run(&self, mut request: Request, end: Instant) -> Outcome {
         request.lun = self.shared.config.lun;
         self.shared.now.lock().commands += 1;
+        let (command, begun) = (PathCommand::of(&request), clock::now());
         let (sender, receiver) = oneshot::channel();
         if self.work.send(PathWork::Command(request, end, sender)).is_err() {
             return Outcome::NotSent;
         }
-        receiver.await.unwrap_or(Outcome::Lost)
+        let outcome = receiver.await.unwrap_or(Outcome::Lost);
+        if matches!(outcome, Outcome::Answered(_)) {
+            command.count(&mut self.shared.now.lock().counters, clock::now().duration_since(begun));
+        }
+        outcome
     }
 
     pub(super) fn query_port(&self) {
@@ -158,6 +166,11 @@ impl Path {
 
     pub(super) fn state(&self) -> PathState {
         self.shared.now.lock().state
+    }
+
+    /// Returns the counters of answered commands.
+    pub(super) fn counters(&self) -> CountersSnapshot {
+        self.shared.now.lock().counters
     }
 
     pub(super) fn status(&self) -> PathStatus {

@@ -7,6 +7,8 @@ const BANNER: &str = "12:49:54am up 36 days  9:37, 2 worlds; CPU load average: 0
 fn screen() -> Screen {
     let mut screen = Screen::new(Selection::default(), 5.0);
     screen.rows = super::super::tests::rows();
+    screen.paths = panel::tests::paths();
+    screen.worlds = panel::tests::worlds();
     screen.banner = BANNER.to_owned();
     screen
 }
@@ -117,8 +119,37 @@ fn keys_do_what_help_states() {
     press(&mut screen, "h");
     assert_eq!(lines(&screen, 80)[2], "esxtop of a simulated host: keys");
     press(&mut screen, "xn");
-    assert_eq!(lines(&screen, 80)[1], "only the disk device screen (u) is available; h shows help");
+    assert_eq!(lines(&screen, 80)[1], "the screens are u, d, c and m; h shows help");
     assert_eq!((press(&mut screen, "q"), screen.press(Key::Interrupt)), (vec![Action::Quit], Action::Quit));
+}
+
+#[test]
+fn keys_d_c_m_u_switch_between_screens() {
+    let mut screen = screen();
+    for (key, start, count) in
+        [("d", "ADAPTR", 3), ("c", "      ID NAME", 3), ("m", "      ID NAME", 3), ("u", "DEVICE", 2)]
+    {
+        assert_eq!(press(&mut screen, key), [Action::Refresh]);
+        let lines = lines(&screen, 180);
+        assert!(lines[2].starts_with(start) && lines.len() == 2 + count, "{key}: {lines:?}");
+    }
+    press(&mut screen, "dP7\n");
+    assert_eq!(lines(&screen, 80)[1], "", "only devices have paths to show");
+}
+
+#[test]
+fn key_p_shows_and_hides_paths_of_a_device() {
+    let mut screen = screen();
+    press(&mut screen, "Pd0001101");
+    assert_eq!(lines(&screen, 80)[1], "Device to expand or roll up (a part of its name): d0001101");
+    press(&mut screen, "\n");
+    let shown = lines(&screen, 180);
+    assert_eq!(shown.len(), 9, "heading, device, heading of the paths, and four paths");
+    assert!(shown[5].starts_with("  vmhba64:C0:T0:L7"), "{}", shown[5]);
+    press(&mut screen, "P1014\n");
+    assert_eq!(lines(&screen, 180).len(), 4);
+    press(&mut screen, "Pxyz\n");
+    assert_eq!(lines(&screen, 80)[1], "there is no device 'xyz'");
 }
 
 #[test]
