@@ -45,7 +45,7 @@ impl Default for Contents {
 impl Contents {
     /// Returns the id of the content of a block. Zeros are [`Content::ZERO`].
     pub fn id_of(&mut self, block: &[u8]) -> Content {
-        if block.iter().all(|byte| *byte == 0) {
+        if *block == [0; LBA_LEN] {
             return Content::ZERO;
         }
         let same = self.by_hash.entry(hash(block)).or_default();
@@ -120,7 +120,7 @@ impl Contents {
 
 fn hash(block: &[u8]) -> u64 {
     block.chunks_exact(8).fold(0x51_7C_C1_B7_27_22_0A_95, |hash: u64, chunk| {
-        let word = chunk.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte));
+        let word = chunk.try_into().map_or(0, u64::from_le_bytes);
         (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     })
 }

@@ -455,15 +455,19 @@ impl Disk for SimDisk {
         }
         let more = if inner.faults.bug == Some(DriveBug::Discards) { bytes } else { 0 };
         let from = offset.saturating_sub(more);
-        let mut content = vec![0; (offset + bytes - from) as usize];
-        match inner.rng.below(3) {
-            0 => {}
-            1 => content.fill_with(|| inner.rng.next_u64() as u8),
-            // The drive ignores the hint.
-            _ => inner.visible.read(from, &mut content),
+        // The drive may ignore the hint, or use it for the first part only.
+        let parts = if more > 0 { [0, u64::MAX, u64::MAX, u64::MAX] } else { [0, 4 << 10, 64 << 10, u64::MAX] };
+        let used = inner.rng.pick(&parts).min(offset + bytes - from);
+        if used > 0 {
+            let mut content = vec![0; used as usize];
+            if inner.rng.percent(50) {
+                content.chunks_mut(8).for_each(|word| {
+                    word.copy_from_slice(&inner.rng.next_u64().to_le_bytes()[..word.len()]);
+                });
+            }
+            let WriteId(id) = inner.begin(from, &content, Durability::Volatile);
+            inner.pending.iter_mut().filter(|write| write.id == id).for_each(|write| write.is_finished = true);
         }
-        let WriteId(id) = inner.begin(from, &content, Durability::Volatile);
-        inner.pending.iter_mut().filter(|write| write.id == id).for_each(|write| write.is_finished = true);
         inner.pages.retain(|page| !(from / PAGE..(offset + bytes) / PAGE).contains(page));
         inner.discards += 1;
         Ok(())
