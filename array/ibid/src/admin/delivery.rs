@@ -112,10 +112,10 @@ fn change(access: &Access, as_json: bool, destination: DestinationArgs, is_new: 
             let patch = SnmpManagerPatch { host, v2c, ..SnmpManagerPatch::default() };
             put::<SnmpManager>(access, as_json, is_new, &name, &patch).map(drop)
         }
-        DestinationArgs::Webhook { name, url, severity: lowest, enabled, secret_file, ca_file } => {
+        DestinationArgs::Webhook { name, uri, severity: lowest, enabled, secret_file, ca_file } => {
             let patch = AlertWebHookPatch {
                 name: None,
-                url,
+                url: uri,
                 enabled,
                 minimum_notification_severity: severity(lowest),
                 secret: secret(secret_file)?,

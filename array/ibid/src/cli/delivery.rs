@@ -109,7 +109,7 @@ pub(crate) enum DestinationArgs {
         name: String,
         /// https://HOST/PATH
         #[arg(long)]
-        url: Option<String>,
+        uri: Option<String>,
         /// The lowest severity that is sent
         #[arg(long, value_enum)]
         severity: Option<SeverityArgument>,
@@ -148,7 +148,7 @@ pub(crate) enum DeliveryCommand {
   ibid delivery add mail ops@example.org --severity warning
   ibid delivery add syslog loghost --uri tls://loghost.example.org:6514
   ibid delivery add snmp nms --host nms.example.org --community-file community.txt
-  ibid delivery add webhook chat --url https://chat.example.org/hook    prints the key of the signatures")]
+  ibid delivery add webhook chat --uri https://chat.example.org/hook    prints the key of the signatures")]
     Add {
         #[command(subcommand)]
         destination: DestinationArgs,

@@ -465,7 +465,8 @@ fn misplaced_options_name_their_commands() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         String::from_utf8(output.stderr).unwrap().lines().last().unwrap().to_owned()
     };
-    let clients = "ibid volume, ibid snap, ibid host, ibid array, ibid scrub, ibid admin, ibid alert, ibid token";
+    let clients =
+        "ibid volume, ibid snap, ibid host, ibid array, ibid scrub, ibid admin, ibid alert, ibid delivery, ibid token";
     assert_eq!(
         hint(&["serve", "--data", "/nowhere", "--url", "http://x", "--insecure", "--json"]),
         format!("hint: write --url after one of these commands: {clients}")
