@@ -9,7 +9,7 @@ use super::cleaner::Cleaner;
 use super::dirty::DirtyBlocks;
 use super::dispatcher::{Dispatcher, IoPurpose};
 use super::io::Io;
-use super::pool::Pool;
+use super::pool::{Kind, Pool};
 use super::state::ArrayState;
 use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use types::BLOCK_BYTES;
@@ -17,6 +17,9 @@ use wal::LogOp;
 
 /// Sectors of an uncompressed block.
 const SECTORS_PER_BLOCK: u64 = BLOCK_BYTES / SECTOR_BYTES;
+
+/// Pairs of metadata segments, beyond those of a checkpoint, that the reserve of a small pool has.
+const SPARE_PAIRS: u64 = 2;
 
 /// The parts of the core that decisions about space depend on.
 #[derive(Clone, Copy)]
@@ -61,7 +64,11 @@ impl Space {
     /// that freeing space always works.
     pub(crate) fn reserve(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
         let segments = u64::from(state.geometry.segments());
-        (3 * self.checkpoint_segments(state, checkpointer) + 1).min(segments / 3)
+        let checkpoint = self.checkpoint_segments(state, checkpointer);
+        // Also in a small pool, an UNMAP finds its checkpoint and a segment after two more pairs of
+        // metadata segments were opened: a crash seals one that is not full.
+        let least = checkpoint + 1 + SPARE_PAIRS * Kind::Metadata.copies();
+        (3 * checkpoint + 1).min(least.max(segments / 3))
     }
 
     /// Returns the segments to have ready: the reserve, and what the dirty blocks may take.
