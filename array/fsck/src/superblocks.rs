@@ -41,7 +41,9 @@ pub(crate) fn check(disk: &dyn Disk, repair: bool, findings: &FsckFindings) -> R
             .meaning(meaning);
         if let Ok(superblock) = &chosen {
             finding = finding.advice("Start the array or run `ibid fsck --repair` to rewrite it.");
+            // The good copies may be in a cache only: if power failed now, no two might agree.
             finding.is_repaired = repair
+                && disk.flush().is_ok()
                 && disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable).is_ok();
         }
         findings.add(finding);

@@ -61,7 +61,13 @@ impl Core {
         core.check_roots(disk)?;
         // Before the replay writes into segments that are free now. An older checkpoint may still
         // name them, so its superblock copies must not become valid if a new one goes bad.
-        for copy in superblock.stale_copies(&copies) {
+        let stale = superblock.stale_copies(&copies);
+        if !stale.is_empty() {
+            // After a process crash a copy that was read may be in a cache only. If power failed
+            // while another one is rewritten, no two copies might agree.
+            disk.flush()?;
+        }
+        for copy in stale {
             disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable)?;
         }
         let report = core.replay(disk, &superblock)?;
