@@ -294,6 +294,28 @@ pub(crate) fn must_keep_order(earlier: &Op, later: &Op) -> bool {
     meet(&blocks(earlier), &blocks(later))
 }
 
+/// Returns whether the order of two operations may change their result: they have common blocks, or
+/// store the same value of the catalog.
+pub(crate) fn order_matters(earlier: &Op, later: &Op) -> bool {
+    let blocks = |op: &Op| {
+        let mut footprint = footprint(op);
+        footprint.writes.retain(|(volume, ..)| *volume != VALUES);
+        footprint
+    };
+    let earlier_keys = keys(earlier);
+    blocks(earlier).overlaps(&blocks(later)) || keys(later).iter().any(|key| earlier_keys.contains(key))
+}
+
+/// Returns the keys of the values of the catalog that an operation stores or removes.
+fn keys(op: &Op) -> Vec<&[u8]> {
+    let Op::Change(changes) = op else { return Vec::new() };
+    let keys = changes.iter().filter_map(|change| match change {
+        Change::Put { key, .. } | Change::Remove { key } => Some(&key[..]),
+        _ => None,
+    });
+    keys.collect()
+}
+
 /// Returns the blocks that an operation reads and writes.
 pub(crate) fn footprint(op: &Op) -> Footprint {
     let of = |volume: &VolumeId, range: &BlockRange| vec![(*volume, range.start().0, range.end().0)];

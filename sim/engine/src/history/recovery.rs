@@ -7,7 +7,7 @@
 
 use crate::history::{
     Footprint, History, PendingOp, SimViolation, VALUES, apply_in_part, describe, footprint, is_in_pieces,
-    must_keep_order,
+    must_keep_order, order_matters,
 };
 use crate::state::{OracleState, span};
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ impl<'e> Group<'e> {
         for (earlier, later) in (0..entries.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later))) {
             if must_keep_order(&entries[earlier].op, &entries[later].op) {
                 kept.push((earlier, later));
-            } else if footprints[earlier].overlaps(&footprints[later]) {
+            } else if order_matters(&entries[earlier].op, &entries[later].op) {
                 open.push((earlier, later));
             }
         }
