@@ -27,10 +27,11 @@ fn engine_survives_random_crashes() {
 /// on a full file system. 1526232325: repeated searches of the cleaner did the same. 1526232825: a
 /// full write cache answers out of log order. 2026123472: the reserve of a small pool was too
 /// small for pairs of metadata segments, and an UNMAP was refused. 2026141680: recovery
-/// rewrote superblock copies while one of the good ones was in a cache only. 2026161481: more
-/// orders of operations were possible than the simulator tried. Format 3 stores metadata at other
-/// places, so a history of before may not lead to its bug any more.
-const FINDERS: &[u64] = &[216_815, 501_835, 1_526_232_325, 1_526_232_825, 2_026_123_472, 2_026_141_680, 2_026_161_481];
+/// rewrote superblock copies while one of the good ones was in a cache only. 2026161481
+/// and 2026193826: more orders of operations were possible than the simulator tried. Format 3
+/// stores metadata at other places, so a history of before may not lead to its bug any more.
+const FINDERS: &[u64] =
+    &[216_815, 501_835, 1_526_232_325, 1_526_232_825, 2_026_123_472, 2_026_141_680, 2_026_161_481, 2_026_193_826];
 
 #[test]
 fn seeds_of_fixed_bugs_pass() {

@@ -10,14 +10,14 @@ use crate::history::{
     must_keep_order, order_matters,
 };
 use crate::state::{OracleState, span};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use types::VolumeId;
 
 /// Maximum number of unanswered operations with common blocks that can be decided.
 const MAX_UNDECIDED: usize = 12;
 
 /// Maximum number of their pairs whose order is open.
-const MAX_OPEN_PAIRS: usize = 8;
+const MAX_OPEN_PAIRS: usize = 16;
 
 /// Outcome of the unanswered operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +58,10 @@ impl<'e> Group<'e> {
         self.entries.len()
     }
 
-    /// Returns the possible orders, starting with the order of submission.
+    /// Returns the possible orders, each once, starting with the order of submission.
     fn orders(&self) -> impl Iterator<Item = Vec<usize>> + '_ {
-        (0..1_u32 << self.open.len()).filter_map(|turned| {
+        let mut known = HashSet::new();
+        (0..1_u32 << self.open.len()).filter_map(move |turned| {
             let mut before: Vec<(usize, usize)> = self.kept.clone();
             let open = self.open.iter().enumerate();
             before.extend(open.map(|(bit, (a, b))| if turned & (1 << bit) == 0 { (*a, *b) } else { (*b, *a) }));
@@ -71,7 +72,7 @@ impl<'e> Group<'e> {
                 };
                 order.push((0..self.entries.len()).find(is_due)?);
             }
-            Some(order)
+            known.insert(order.clone()).then_some(order)
         })
     }
 
