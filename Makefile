@@ -24,6 +24,7 @@
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
 #   make pods-model       the pod protocol: large bounds, planted bugs, 200 000 histories (about 30 minutes, 12 GB of memory)
+#   make fresh            `make demo` on minimal Debian 12, 13 and Ubuntu 24.04, in chroots   (ARGS='--setup-only debian-13')
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
 
 SHELL := /bin/bash
@@ -49,7 +50,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo test build deb tarball install console bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign pods-model fuzz help
+.PHONY: demo test build deb tarball install console bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -160,6 +161,10 @@ pods-model:
 	@scripts/setup.sh build
 	cargo build --release --package ibid-pods-model
 	$(BIN)/pods-model campaign
+
+fresh:
+	@scripts/setup.sh fresh
+	$(if $(filter 0,$(shell id -u)),,sudo) scripts/fresh.py --out $(OUT)/fresh $(ARGS)
 
 fuzz:
 	@scripts/setup.sh build

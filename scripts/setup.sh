@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/setup.sh PURPOSE...   prepares this machine: build, package, console, demo, test, bench, reduction, lint.
+# scripts/setup.sh PURPOSE...   prepares this machine: build, package, console, demo, test, bench, reduction, lint, fresh.
 #
 # It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
 # milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff and
@@ -60,6 +60,7 @@ need_package() {
     need dpkg-deb dpkg
 }
 need_bench() { need_demo; need dpkg-deb dpkg; }
+need_fresh() { need_python; need debootstrap debootstrap; need git git; }
 
 # Rust: any recent cargo, otherwise the toolchain of rust-toolchain.toml through rustup.
 toolchain=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
@@ -80,6 +81,9 @@ install_packages() {
     local as_root=()
     if [ "$(id -u)" != 0 ]; then
         have sudo || fail "this machine lacks: $* (and sudo)" "as root: apt-get install $*"
+        # Asks for the password where there is a terminal.
+        { [ -t 0 ] && sudo -v; } || sudo -n -v 2>/dev/null ||
+            fail "this machine lacks: $* (and sudo refuses $(id -un))" "as root: apt-get install $*"
         as_root=(sudo)
     fi
     say "installing $*"
@@ -96,7 +100,7 @@ install_rust() {
     if ! have rustup; then
         have curl || install_packages curl ca-certificates
         say "installing rustup"
-        curl --proto '=https' --tlsv1.2 -sSf https://static.rust-lang.org/rustup/rustup-init.sh | sh -s -- -y -q --no-modify-path --default-toolchain none ||
+        curl --proto '=https' --tlsv1.2 -sSf https://static.rust-lang.org/rustup/rustup-init.sh | sh -s -- -y -q --no-modify-path --default-toolchain none >/dev/null ||
             fail "rustup could not be installed" "Rust $toolchain or newer, however it comes, is enough: https://www.rust-lang.org/tools/install"
     fi
     say "installing Rust $toolchain"
@@ -202,8 +206,8 @@ check_space() {
 [ $# -gt 0 ] || set -- build
 for what in "$@"; do
     case $what in
-        build | package | console | demo | test | bench | reduction | lint) "need_$what" ;;
-        *) fail "no such purpose: $what" "scripts/setup.sh build|package|console|demo|test|bench|reduction|lint" ;;
+        build | package | console | demo | test | bench | reduction | lint | fresh) "need_$what" ;;
+        *) fail "no such purpose: $what" "scripts/setup.sh build|package|console|demo|test|bench|reduction|lint|fresh" ;;
     esac
 done
 check_space
