@@ -54,13 +54,16 @@ class Release:
     mirror: str
     components: str
     keyring: Path
+    # Of debootstrap, which has none of its own for releases that are newer than itself.
+    script: str
 
 
-DEBIAN = ("http://deb.debian.org/debian", "main", Path("/usr/share/keyrings/debian-archive-keyring.gpg"))
+DEBIAN = ("http://deb.debian.org/debian", "main", Path("/usr/share/keyrings/debian-archive-keyring.gpg"), "sid")
 UBUNTU = (
     "http://archive.ubuntu.com/ubuntu",
     "main,universe",
     Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"),
+    "gutsy",
 )
 RELEASES = [
     Release("debian-12", "bookworm", *DEBIAN),
@@ -86,7 +89,7 @@ class Machine:
             say(f"  {release.name}: signatures are not checked, because {release.keyring} is missing", "dim")
             checked = ["--no-check-gpg"]
         components = f"--components={release.components}"
-        where = [release.suite, str(self.root), release.mirror]
+        where = [release.suite, str(self.root), release.mirror, f"/usr/share/debootstrap/scripts/{release.script}"]
         run(["debootstrap", "--variant=minbase", *checked, components, *where], limit=1200)
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
         (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
