@@ -80,6 +80,8 @@ pub enum ErrorCode {
     GroupSnapshotNotFound,
     /// No host group has this name.
     HostGroupNotFound,
+    /// No volume group has this name.
+    VolumeGroupNotFound,
     /// The object is not a member of the group.
     MemberNotFound,
     /// The volume has no such tag.
@@ -110,6 +112,14 @@ pub enum ErrorCode {
     InGroupSnapshot,
     /// A host group has this name already.
     HostGroupExists,
+    /// A volume group has this name already.
+    VolumeGroupExists,
+    /// The volume group is destroyed and must be recovered first.
+    VolumeGroupDestroyed,
+    /// The volume group is in use and must be destroyed first.
+    VolumeGroupNotDestroyed,
+    /// A rename cannot move a volume to another volume group.
+    OtherGroup,
     /// The object is in a group already.
     AlreadyMember,
     /// The group has members.

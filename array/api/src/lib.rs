@@ -20,6 +20,7 @@ mod performance;
 mod protection;
 mod snapshot;
 mod volume;
+mod volume_group;
 
 pub use admin::{
     Admin, AdminApiToken, AdminPatch, AdminPost, AdminSettings, ApiToken, Audit, ContainerDefaultProtection, Session,
@@ -48,6 +49,7 @@ pub use protection::{
 };
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};
+pub use volume_group::{VolumeGroup, VolumeGroupPatch};
 
 /// The newest supported API version.
 pub const VERSION: &str = "2.26";

@@ -30,7 +30,7 @@ pub struct VolumeSnapshot {
     pub suffix: String,
     /// Milliseconds until eradication, if it is destroyed.
     pub time_remaining: Option<u64>,
-    /// Volume group; always null.
+    /// Volume group of the volume, if it is in one.
     pub volume_group: Reference,
 }
 

@@ -49,7 +49,7 @@ pub struct Volume {
     pub threshold_percent: Option<u8>,
     /// Milliseconds until eradication, if it is destroyed.
     pub time_remaining: Option<u64>,
-    /// Volume group; always null.
+    /// Volume group, if it is in one.
     pub volume_group: Reference,
 }
 
@@ -100,9 +100,12 @@ pub struct VolumePatch {
     /// True destroys the volume, false recovers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<bool>,
-    /// New name.
+    /// New name, with or without the volume group, which stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Only an empty name, which changes nothing: no volume is in a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Reference>,
     /// New size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<u64>,
@@ -112,6 +115,9 @@ pub struct VolumePatch {
     /// Percentage of the size at which hosts are warned; 0 for never. (Ibid extension.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<u8>,
+    /// Volume group to move to, by name; an empty name moves the volume out of its group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_group: Option<Reference>,
 }
 
 /// Space usage of a volume.

@@ -235,6 +235,7 @@ impl Catalog {
             let batch = self.change(|draft| draft.eradicate_due(now, ERADICATION_BATCH))?;
             if batch.is_empty() {
                 gone.extend(self.change(|draft| draft.eradicate_due_groups(now))?);
+                gone.extend(self.change(|draft| draft.eradicate_due_volume_groups(now))?);
                 return Ok(gone);
             }
             gone.extend(batch);

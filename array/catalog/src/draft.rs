@@ -10,6 +10,7 @@ mod settings;
 mod snapshot;
 mod tag;
 mod volume;
+mod volume_group;
 
 pub use host::HostEdit;
 pub use protection::ProtectionGroupEdit;

@@ -19,6 +19,8 @@ pub enum ObjectKind {
     Admin,
     /// A host group.
     HostGroup,
+    /// A volume group.
+    VolumeGroup,
     /// A member of a group.
     Member,
     /// A protection group.
@@ -44,6 +46,7 @@ impl fmt::Display for ObjectKind {
             Self::Connection => "Connection",
             Self::Admin => "Admin",
             Self::HostGroup => "Host group",
+            Self::VolumeGroup => "Volume group",
             Self::Member => "Member",
             Self::ProtectionGroup => "Protection group",
             Self::GroupSnapshot => "Protection group snapshot",
@@ -150,6 +153,12 @@ pub enum CatalogError {
         /// Name of the group.
         group: String,
     },
+    /// A new name does not have the volume group of the old one.
+    #[error("A rename keeps the volume group; to move the volume, change its volume_group.")]
+    OtherGroup {
+        /// Name of the volume.
+        name: String,
+    },
     /// The protection group has no volume that can be snapshotted.
     #[error("Protection group has no volumes.")]
     NoMembers {
@@ -251,6 +260,7 @@ impl CatalogError {
             | Self::Connected { name, .. }
             | Self::HasMembers { name, .. }
             | Self::AlreadyMember { name, .. }
+            | Self::OtherGroup { name }
             | Self::NoMembers { name }
             | Self::InGroupSnapshot { name }
             | Self::SharedConnection { name, .. }

@@ -1,6 +1,6 @@
 //! The catalog: the objects that administrators create, and the hosts that may access them.
 //!
-//! It holds the array's identity and settings, volumes, snapshots, hosts, connections and
+//! It holds the array's identity and settings, volumes, snapshots, hosts, groups, connections and
 //! administrators. A new kind of object needs a record type, a key prefix and a map in
 //! [`CatalogState`].
 //!
@@ -29,6 +29,7 @@ mod record;
 mod secret;
 mod shared_map;
 mod state;
+mod volume_group;
 
 pub use admin::{Admin, Audit, Role};
 pub use catalog::{Catalog, ProtectionRun, Unlocked, Uptime, Watcher};
@@ -47,6 +48,7 @@ pub use record::{
 };
 pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogState, volume_names};
+pub use volume_group::{VolumeGroup, VolumeGroupId};
 
 /// Maximum number of administrators.
 pub const MAX_ADMINS: usize = 64;
@@ -91,7 +93,9 @@ pub const MAX_HOSTS: usize = 2_000;
 pub const MAX_PROTECTION_GROUPS: usize = 250;
 /// Minimum time between two scheduled snapshots in milliseconds: 5 minutes.
 pub const MIN_SNAPSHOT_INTERVAL_MS: u64 = 5 * 60 * 1000;
-/// Maximum number of volumes of a protection group.
+/// Maximum number of volume groups, including destroyed ones.
+pub const MAX_VOLUME_GROUPS: usize = 500;
+/// Maximum number of volumes of a protection group, and of a volume group.
 pub const MAX_GROUP_VOLUMES: usize = 1_000;
 /// Maximum number of host groups.
 pub const MAX_HOST_GROUPS: usize = 500;

@@ -2,6 +2,7 @@
 
 mod host_groups;
 mod protection;
+mod volume_groups;
 
 use crate::admin::{Admin, Audit};
 use crate::delivery::DeliverySettings;
@@ -13,6 +14,7 @@ use crate::record::{
     Record, Snapshot, Volume, VolumeOrSnapshot, decode,
 };
 use crate::shared_map::SharedMap;
+use crate::volume_group::{VolumeGroup, VolumeGroupId};
 use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
 use std::collections::BTreeMap;
@@ -43,6 +45,8 @@ pub struct CatalogState {
     host_groups: SharedMap<HostGroupId, Arc<HostGroup>>,
     host_group_names: SharedMap<String, HostGroupId>,
     group_connections: SharedMap<(HostGroupId, VolumeId), u16>,
+    volume_groups: SharedMap<VolumeGroupId, Arc<VolumeGroup>>,
+    volume_group_names: SharedMap<String, VolumeGroupId>,
     protection_groups: SharedMap<ProtectionGroupId, Arc<ProtectionGroup>>,
     protection_group_names: SharedMap<String, ProtectionGroupId>,
     group_snapshots: SharedMap<(ProtectionGroupId, GroupSnapshotId), Arc<GroupSnapshot>>,
@@ -76,6 +80,8 @@ impl CatalogState {
             host_groups: SharedMap::default(),
             host_group_names: SharedMap::default(),
             group_connections: SharedMap::default(),
+            volume_groups: SharedMap::default(),
+            volume_group_names: SharedMap::default(),
             protection_groups: SharedMap::default(),
             protection_group_names: SharedMap::default(),
             group_snapshots: SharedMap::default(),
@@ -118,6 +124,7 @@ impl CatalogState {
             }
             state.put_connection(connection);
         }
+        state.load_volume_groups(service)?;
         state.load_host_groups(service)?;
         state.load_protection(service)?;
         Ok(Some(state))

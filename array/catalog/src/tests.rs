@@ -7,6 +7,7 @@ mod random;
 mod rules;
 mod snapshots;
 mod storage;
+mod volume_groups;
 
 use crate::{ArrayInit, ArrayTime, Catalog, CatalogError, HostEdit, SecretKeys};
 use engine::model::ModelEngine;

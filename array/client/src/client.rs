@@ -3,6 +3,7 @@
 mod accounts;
 mod delivery;
 mod performance;
+mod volume_groups;
 
 pub use delivery::AlertDestination;
 pub use performance::Monitored;

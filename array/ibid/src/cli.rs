@@ -2,11 +2,13 @@
 
 mod account;
 mod delivery;
+mod vgroup;
 
 pub(crate) use account::{AccountCommand, RoleArgument};
 pub(crate) use delivery::{
     DeliveryCommand, DestinationArgs, DestinationArgument, EncryptionArgument, MailServerArgs, SeverityArgument,
 };
+pub(crate) use vgroup::VolumeGroupCommand;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::Listing;
@@ -77,6 +79,9 @@ pub(crate) enum Command {
     /// Create, list and remove snapshots of volumes
     #[command(visible_alias = "snapshot")]
     Snap(Admin<SnapCommand>),
+    /// Group volumes under a common name, GROUP/VOLUME
+    #[command(visible_alias = "volume-group")]
+    Vgroup(Admin<VolumeGroupCommand>),
     /// Create, change, list and remove hosts; connect volumes to them
     Host(Admin<HostCommand>),
     /// Show the array and its space, change its settings, grow it
@@ -325,7 +330,7 @@ pub(crate) enum VolumeCommand {
     /// Create an empty volume
     #[command(after_help = "Example: ibid volume create vm1 --size 1.5TiB")]
     Create {
-        /// 1 to 63 letters, digits, - and _
+        /// 1 to 63 letters, digits, - and _; GROUP/NAME in a volume group
         name: String,
         /// 1M to 4P; a multiple of 512 bytes, rounded up to 4 KiB
         #[arg(long)]

@@ -93,6 +93,11 @@ fn group_hint(code: ErrorCode) -> Option<&'static str> {
         Code::GroupSnapshotNotFound | Code::GroupSnapshotExists | Code::InGroupSnapshot => {
             "see GET /protection-group-snapshots of the REST API"
         }
+        Code::VolumeGroupNotFound => "run `ibid vgroup list --all` to list the volume groups",
+        Code::VolumeGroupExists => "choose another name, or use the volume group that exists",
+        Code::VolumeGroupDestroyed => "run `ibid vgroup recover GROUP` first",
+        Code::VolumeGroupNotDestroyed => "run `ibid vgroup destroy GROUP` first",
+        Code::OtherGroup => "`ibid vgroup add GROUP VOLUME` and `ibid vgroup remove VOLUME` move a volume",
         Code::SharedConnection => "remove the connection from the host group, or the host from the group",
         Code::NotAllowed => "use the token of an administrator with a higher role, or ask one",
         Code::AdminExists => "choose another name; `ibid admin list` lists the administrators",

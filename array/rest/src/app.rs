@@ -97,7 +97,11 @@ impl App {
     pub fn read_performance(&self, now_ms: u64) {
         let state = self.catalog.state();
         let host_of = |initiator: &str| state.host_of_initiator(initiator).map(|host| host.id.0);
-        self.telemetry.monitor.read(now_ms, &host_of);
+        let group_of = |volume| {
+            let volume = state.volume_by_id(volume)?;
+            state.group_of_volume(volume).map(|group| group.id.0)
+        };
+        self.telemetry.monitor.read(now_ms, &host_of, &group_of);
     }
 
     /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns

@@ -50,6 +50,7 @@ mod syslog_servers;
 mod tags;
 mod tls;
 mod token;
+mod volume_groups;
 mod volumes;
 mod watchers;
 mod web_hooks;

@@ -138,6 +138,19 @@ pub(crate) fn of_volumes(call: &Call) -> Result<Answer, RestError> {
     answer(call, select(&call.query, "names", state.volumes().filter(is_wanted).map(object), find)?)
 }
 
+/// Answers `GET /volume-groups/performance`: the volumes of each group together.
+pub(crate) fn of_volume_groups(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, TIMES, &["names", "ids", "destroyed"]])?;
+    let state = call.app.catalog.state();
+    let groups = crate::volume_groups::selected(call, &state)?;
+    let object = |group: &Arc<catalog::VolumeGroup>| Object {
+        id: Some(crate::protection::uuid(&state, group.id.0)),
+        name: group.name.clone(),
+        subject: Subject::VolumeGroup(group.id.0),
+    };
+    answer(call, groups.iter().map(object).collect())
+}
+
 /// Returns the performance of a subject in the last interval.
 pub(crate) fn performance_of(app: &App, subject: &Subject, name: String) -> Performance {
     show(None, name, app.telemetry.monitor.latest(subject))

@@ -15,7 +15,7 @@ use catalog::{
 use std::sync::Arc;
 
 /// Returns the id of a group or of its snapshot: the array's id with a number at the end.
-fn uuid(state: &CatalogState, number: u64) -> String {
+pub(crate) fn uuid(state: &CatalogState, number: u64) -> String {
     let array = &state.array().id;
     format!("{}{number:012x}", array.get(..24).unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use crate::call::Action;
 use crate::{
     admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, performance, protection, scrub,
-    snapshots, snmp_managers, syslog_servers, tags, volumes, watchers, web_hooks,
+    snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -143,6 +143,13 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/syslog-servers/settings", syslog_servers::settings),
     array("PATCH", "/syslog-servers/settings", syslog_servers::change_settings),
     test("/syslog-servers/test", syslog_servers::test),
+    read("/volume-groups", volume_groups::list),
+    storage("POST", "/volume-groups", volume_groups::create),
+    storage("PATCH", "/volume-groups", volume_groups::change),
+    storage("DELETE", "/volume-groups", volume_groups::remove),
+    read("/volume-groups/performance", performance::of_volume_groups),
+    read("/volume-groups/space", volume_groups::space),
+    read("/volume-groups/volumes", volume_groups::members),
     read("/volume-snapshots", snapshots::list),
     storage("POST", "/volume-snapshots", snapshots::create),
     storage("PATCH", "/volume-snapshots", snapshots::change),
@@ -159,4 +166,5 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/volumes/tags", tags::list),
     storage("DELETE", "/volumes/tags", tags::remove),
     storage("PUT", "/volumes/tags/batch", tags::put),
+    read("/volumes/volume-groups", volume_groups::members),
 ];

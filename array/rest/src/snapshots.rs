@@ -19,6 +19,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         id: Some(object.uuid()),
         name: Some(state.volume_or_snapshot_name(&object)),
     };
+    let group = state.volume_by_id(snapshot.volume).map(|volume| crate::volume_groups::group_of(state, volume));
     VolumeSnapshot {
         id: object.uuid(),
         name: state.snapshot_name(snapshot),
@@ -32,7 +33,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         space: call.app.space.of_snapshot(snapshot, among),
         suffix: snapshot.suffix.clone(),
         time_remaining: time_remaining(call, state, destroyed, now_ms),
-        volume_group: Reference::default(),
+        volume_group: group.unwrap_or_default(),
     }
 }
 

@@ -76,7 +76,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         subtype: "regular".to_owned(),
         threshold_percent: volume.threshold_percent,
         time_remaining: time_remaining(call, state, volume.destroyed_at(), now_ms),
-        volume_group: Reference::default(),
+        volume_group: crate::volume_groups::group_of(state, volume),
     }
 }
 
@@ -201,12 +201,19 @@ fn limits(qos: Option<&Qos>) -> VolumeEdit {
     }
 }
 
-/// Answers `PATCH /volumes?names=…`: destroys, recovers, renames, resizes or sets limits.
+/// Answers `PATCH /volumes?names=…`: destroys, recovers, renames, moves, resizes or sets limits.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids", "truncate"]])?;
     let patch: VolumePatch = call.body()?;
     let truncate = call.query.flag("truncate")?.unwrap_or(false);
     let names = named(call)?;
+    if patch.pod.as_ref().is_some_and(|pod| pod.name.as_deref() != Some("")) {
+        return Err(RestError::bad(ErrorCode::Unsupported, "This array does not support pods."));
+    }
+    if patch.volume_group.as_ref().is_some_and(|group| group.name.is_none()) {
+        let message = "'volume_group' requires a name; an empty name moves the volume out of its group.";
+        return Err(RestError::bad(ErrorCode::InvalidRequest, message));
+    }
     if patch.name.is_some() && names.len() > 1 {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one volume at a time can be renamed."));
     }
@@ -244,6 +251,10 @@ fn apply(
     let name = match &patch.name {
         Some(new_name) => draft.rename_volume(name, new_name)?.name.clone(),
         None => name.to_owned(),
+    };
+    let name = match patch.volume_group.as_ref().and_then(|group| group.name.as_deref()) {
+        Some(group) => draft.move_volume(&name, Some(group).filter(|group| !group.is_empty()))?.name.clone(),
+        None => name,
     };
     if patch.destroyed == Some(true) {
         draft.destroy_volume(&name, now_ms)?;

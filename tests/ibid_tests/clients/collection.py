@@ -133,6 +133,22 @@ def protection(ansible: Modules) -> str:
     return "group, schedules, snapshot, restored, eradicated; schedule reset"
 
 
+def volume_group(ansible: Modules) -> str:
+    ansible.twice("purefa_vg", name="avg")
+    ansible.twice("purefa_volume", name="avg/one", size="1G")
+    ansible.twice("purefa_volume", name="two", size="1G")
+    ansible.succeed("purefa_volume", name="two", move="avg")
+    ansible.succeed("purefa_volume", name="avg/two", rename="three")
+    ansible.succeed("purefa_volume", name="avg/three", move="local")
+    ansible.twice("purefa_volume", name="three", state="absent", eradicate=True)
+    ansible.refuse("does not support QoS limits", "purefa_vg", name="limited", bw_qos="100M")
+    ansible.succeed("purefa_vg", name="avg", rename="bvg")
+    ansible.twice("purefa_vg", name="bvg", state="absent")
+    ansible.twice("purefa_vg", name="bvg")
+    ansible.twice("purefa_vg", name="bvg", state="absent", eradicate=True)
+    return "created, volumes moved in and out, renamed, destroyed, recovered, eradicated"
+
+
 def pod(ansible: Modules) -> str:
     ansible.refuse("does not support pods", "purefa_pod", name="apod")
     return "refused in words"
@@ -162,7 +178,7 @@ def removal(ansible: Modules) -> str:
     return "everything removed"
 
 
-TESTS: list[Callable] = [volume, host, group, snapshot, protection, pod, info, removal]
+TESTS: list[Callable] = [volume, host, group, volume_group, snapshot, protection, pod, info, removal]
 
 
 def main() -> int:

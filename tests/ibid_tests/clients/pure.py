@@ -178,6 +178,41 @@ def host_groups(array) -> str:
     return "two hosts at one LUN, left and deleted; tags of a volume"
 
 
+def volume_groups(array) -> str:
+    post, patch = flasharray.VolumeGroupPost, flasharray.VolumeGroupPatch
+    made = one(array.post_volume_groups(names=["vg"], volume_group=post()))
+    assert (made.name, made.volume_count, made.destroyed) == ("vg", 0, False)
+    assert made.priority_adjustment.priority_adjustment_value == 0
+    ok(array.post_volumes(names=["vg/a", "b"], volume=flasharray.VolumePost(provisioned=GIB)))
+    to = lambda name: flasharray.VolumePatch(volume_group=flasharray.Reference(name=name))  # noqa: E731
+    moved = one(array.patch_volumes(names=["b"], volume=to("vg")))
+    assert (moved.name, moved.volume_group.name) == ("vg/b", "vg")
+    assert [pair.member.name for pair in ok(array.get_volume_groups_volumes(group_names=["vg"]))] == ["vg/a", "vg/b"]
+    assert one(array.get_volumes_volume_groups(member_names=["vg/a"])).group.name == "vg"
+    assert one(array.get_volume_groups_space(names=["vg"])).space.total_provisioned == 2 * GIB
+    assert one(array.get_volume_groups_performance(names=["vg"])).reads_per_sec == 0
+    taken = flasharray.VolumeSnapshotPost(suffix="s")
+    assert one(array.post_volume_snapshots(source_names=["vg/a"], volume_snapshot=taken)).name == "vg/a.s"
+    one(array.patch_volume_groups(names=["vg"], volume_group=patch(name="prod")))
+    assert one(array.get_volume_snapshots(names=["prod/a.s"])).source.name == "prod/a"
+    assert one(array.patch_volumes(names=["prod/b"], volume=flasharray.VolumePatch(name="c"))).name == "prod/c"
+    assert one(array.patch_volumes(names=["prod/c"], volume=to(""))).name == "c"
+    limited = array.post_volume_groups(names=["limited"], volume_group=post(qos=flasharray.Qos(iops_limit=1000)))
+    refused(limited, "does not support QoS limits of volume groups")
+    refused(array.post_volumes(names=["none/v"], volume=flasharray.VolumePost(provisioned=GIB)), "does not exist")
+    one(array.patch_volume_groups(names=["prod"], volume_group=patch(destroyed=True)))
+    assert one(array.get_volumes(names=["prod/a"])).destroyed
+    refused(array.get_volume_groups(names=["prod"], destroyed=False), "has been destroyed")
+    one(array.patch_volume_groups(names=["prod"], volume_group=patch(destroyed=False)))
+    assert not one(array.get_volumes(names=["prod/a"])).destroyed
+    one(array.patch_volume_groups(names=["prod"], volume_group=patch(destroyed=True)))
+    ok(array.delete_volume_groups(names=["prod"]))
+    one(array.patch_volumes(names=["c"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["c"]))
+    assert ok(array.get_volumes()) == [] and ok(array.get_volume_groups()) == []
+    return "volumes created in it, moved in and out, renamed with it, destroyed, recovered and eradicated with it"
+
+
 def protection_groups(array) -> str:
     ok(array.post_volumes(names=["a", "b"], volume=flasharray.VolumePost(provisioned=GIB)))
     one(array.post_protection_groups(names=["pg"]))
@@ -225,7 +260,17 @@ def parts(array) -> str:
     return "array, space, controller, hardware, drive, ports, admins, alerts"
 
 
-TESTS: list[Callable] = [volumes, pages, snapshots, hosts, host_groups, protection_groups, parts, enumerate_all]
+TESTS: list[Callable] = [
+    volumes,
+    pages,
+    snapshots,
+    hosts,
+    host_groups,
+    volume_groups,
+    protection_groups,
+    parts,
+    enumerate_all,
+]
 
 
 def main() -> int:

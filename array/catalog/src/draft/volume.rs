@@ -1,7 +1,6 @@
 //! Changes of volumes.
 
 use super::Draft;
-use crate::name::check_name;
 use crate::record::{ArrayTime, Qos, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_VOLUMES, MIN_VOLUME_BYTES, ObjectKind};
 use engine::Change;
@@ -20,18 +19,18 @@ impl Draft {
     /// Prepares a volume record under an unused name. The caller must also create the volume in the
     /// engine.
     pub(super) fn new_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Volume, CatalogError> {
-        check_name(name)?;
-        if self.state.volume(name).is_ok() {
-            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: name.to_owned() });
+        let name = self.new_volume_name(name)?;
+        if self.state.volume(&name).is_ok() {
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name });
         }
-        let bytes = rounded_size(name, bytes)?;
+        let bytes = rounded_size(&name, bytes)?;
         if self.state.volume_count() >= MAX_VOLUMES {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
         let (id, serial) = self.next_volume_id()?;
         Ok(Volume {
             id,
-            name: name.to_owned(),
+            name,
             bytes,
             serial,
             created_ms: now_ms,
@@ -69,14 +68,14 @@ impl Draft {
         self.store_volume(volume)
     }
 
-    /// Renames a volume.
+    /// Renames a volume within its volume group.
     pub fn rename_volume(&mut self, name: &str, new_name: &str) -> Result<Arc<Volume>, CatalogError> {
-        check_name(new_name)?;
         let mut volume = self.live_volume(name)?;
-        if self.state.volume(new_name).is_ok_and(|other| other.id != volume.id) {
-            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: new_name.to_owned() });
+        let new_name = self.renamed_volume_name(&volume, new_name)?;
+        if self.state.volume(&new_name).is_ok_and(|other| other.id != volume.id) {
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name: new_name });
         }
-        volume.name = new_name.to_owned();
+        volume.name = new_name;
         self.store_volume(volume)
     }
 
@@ -100,6 +99,9 @@ impl Draft {
     /// Recovers a destroyed volume and the snapshots that were destroyed with it.
     pub fn recover_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.destroyed_volume(name)?;
+        if let Some(group) = self.state.group_of_volume(&volume) {
+            self.live_volume_group(&group.name)?;
+        }
         (volume.destroyed_ms, volume.destroyed_served_ms) = (None, 0);
         self.store_volume(volume)
     }

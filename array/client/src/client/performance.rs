@@ -15,6 +15,8 @@ pub enum Monitored {
     Hosts,
     /// Volumes.
     Volumes,
+    /// Volume groups.
+    VolumeGroups,
 }
 
 impl Client {
@@ -31,6 +33,7 @@ impl Client {
             Monitored::Ports => "ports/performance",
             Monitored::Hosts => "hosts/performance",
             Monitored::Volumes => "volumes/performance",
+            Monitored::VolumeGroups => "volume-groups/performance",
         };
         let names = names.join(",");
         let times = period.map(|(start, resolution)| (start.to_string(), resolution.to_string()));

@@ -8,6 +8,7 @@ mod host;
 mod monitor;
 mod secret;
 mod snap;
+mod vgroup;
 mod volume;
 
 pub(crate) use account::account;
@@ -16,6 +17,7 @@ pub(crate) use delivery::delivery;
 pub(crate) use health::{alert, scrub};
 pub(crate) use host::host;
 pub(crate) use snap::snap;
+pub(crate) use vgroup::vgroup;
 pub(crate) use volume::volume;
 
 use crate::problem::Problem;

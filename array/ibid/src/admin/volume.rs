@@ -146,7 +146,7 @@ pub(super) fn state(time_remaining: Option<u64>) -> String {
     }
 }
 
-fn lines(volumes: &[Volume]) -> String {
+pub(super) fn lines(volumes: &[Volume]) -> String {
     let row = |volume: &Volume| {
         vec![
             volume.name.clone(),

@@ -95,3 +95,74 @@ fn tags_are_added_listed_and_removed() {
     let other = json!([{"key": "k", "value": "v", "resource": {"name": "v2"}}]).to_string();
     assert!(rest.refused("PUT", "volumes/tags/batch?resource_names=v1", &other)[0].contains("another volume"));
 }
+
+#[test]
+fn volume_group_lifecycle() {
+    let rest = Rest::new();
+    let made = rest.items("POST", "volume-groups?names=vg,empty", "{}");
+    assert_eq!((each(&made, "name"), &made[0]["volume_count"]), (vec!["vg".to_owned(), "empty".to_owned()], &json!(0)));
+    assert!(made[0]["qos"]["iops_limit"].is_null() && made[0]["pod"]["name"].is_null());
+    assert_eq!(rest.refused("POST", "volume-groups?names=VG", ""), ["VG: Volume group already exists."]);
+    assert_eq!(rest.volume("vg/v1")[0]["volume_group"]["name"], "vg");
+    rest.volume("v2");
+    let to = |group: &str| json!({"volume_group": {"name": group}}).to_string();
+    let moved = rest.items("PATCH", "volumes?names=v2", &to("vg"));
+    assert_eq!((&moved[0]["name"], &moved[0]["volume_group"]["id"]), (&json!("vg/v2"), &made[0]["id"]));
+    rest.items("POST", "volume-snapshots?source_names=vg/v2", r#"{"suffix":"s"}"#);
+    let snapshot = &rest.items("GET", "volume-snapshots?names=vg/v2.s", "")[0];
+    assert_eq!(snapshot["volume_group"]["name"], "vg");
+    assert_eq!(each(&rest.items("GET", "volumes?filter=volume_group.name='vg'", ""), "name"), ["vg/v1", "vg/v2"]);
+    assert_eq!(each(&rest.items("GET", "volumes?filter=name='vg/*'", ""), "name"), ["vg/v1", "vg/v2"]);
+    let group = rest.items("GET", "volume-groups?names=vg", "")[0].clone();
+    assert_eq!((&group["volume_count"], &group["space"]["total_provisioned"]), (&json!(2), &json!(2 * GIB)));
+    assert_eq!(rest.items("GET", "volume-groups/space?names=vg", "")[0]["space"]["total_provisioned"], 2 * GIB);
+    assert_eq!(rest.items("GET", "volume-groups/performance", "").len(), 2);
+    for path in ["volume-groups/volumes?group_names=vg", "volumes/volume-groups?group_names=vg"] {
+        let members: Vec<Value> =
+            rest.items("GET", path, "").iter().map(|pair| pair["member"]["name"].clone()).collect();
+        assert_eq!(members, ["vg/v1", "vg/v2"], "{path}");
+    }
+    let id = group["id"].as_str().unwrap();
+    assert_eq!(each(&rest.items("PATCH", &format!("volume-groups?ids={id}"), r#"{"name":"prod"}"#), "name"), ["prod"]);
+    assert_eq!(rest.items("GET", "volumes?names=prod/v1", "")[0]["volume_group"]["id"], group["id"]);
+    let renamed = rest.refused("PATCH", "volumes?names=prod/v1", r#"{"name":"empty/v1"}"#);
+    assert!(renamed[0].starts_with("prod/v1: A rename keeps the volume group"), "{renamed:?}");
+    assert_eq!(each(&rest.items("PATCH", "volumes?names=prod/v1", r#"{"name":"v0"}"#), "name"), ["prod/v0"]);
+    assert_eq!(each(&rest.items("PATCH", "volumes?names=prod/v0", r#"{"name":"prod/v1"}"#), "name"), ["prod/v1"]);
+    assert_eq!(each(&rest.items("PATCH", "volumes?names=prod/v1", &to("")), "name"), ["v1"]);
+    let destroyed = rest.items("PATCH", "volume-groups?names=prod", r#"{"destroyed":true}"#);
+    assert_eq!((&destroyed[0]["volume_count"], &destroyed[0]["destroyed"]), (&json!(0), &json!(true)));
+    assert!(destroyed[0]["time_remaining"].as_u64().unwrap() > 0);
+    assert_eq!(rest.items("GET", "volumes?names=prod/v2", "")[0]["destroyed"], true);
+    assert_eq!(each(&rest.items("GET", "volume-groups?destroyed=false", ""), "name"), ["empty"]);
+    let absent = rest.refused("GET", "volume-groups?names=prod&destroyed=false", "");
+    assert_eq!(absent, ["prod: Volume group has been destroyed."]);
+    rest.items("PATCH", "volume-groups?names=prod", r#"{"destroyed":false}"#);
+    assert_eq!(rest.items("GET", "volumes?names=prod/v2", "")[0]["destroyed"], false);
+    rest.items("PATCH", "volume-groups?names=prod", r#"{"destroyed":true}"#);
+    assert_eq!(rest.call("DELETE", "2.26/volume-groups?names=prod", "").0, 200);
+    assert_eq!(each(&rest.items("GET", "volumes", ""), "name"), ["v1"]);
+    let audits = rest.items("GET", "audits?filter=command='/volume-groups'", "");
+    assert_eq!(each(&audits, "subcommand"), ["POST", "PATCH", "PATCH", "PATCH", "PATCH", "DELETE"]);
+}
+
+#[test]
+fn settings_of_volume_groups_are_refused_in_words() {
+    let rest = Rest::new();
+    let refused = |body: Value| rest.refused("POST", "volume-groups?names=vg", &body.to_string())[0].clone();
+    assert!(refused(json!({"qos": {"iops_limit": 1000}})).contains("does not support QoS limits of volume groups"));
+    assert!(refused(json!({"qos": {"bandwidth_limit": 1 << 20}})).contains("does not support QoS limits"));
+    let priority = json!({"priority_adjustment_operator": "+", "priority_adjustment_value": 10});
+    assert!(refused(json!({"priority_adjustment": priority})).contains("does not support priorities"));
+    assert!(refused(json!({"name": "other"})).contains("'names' alone"));
+    assert!(refused(json!({"pod": {"name": "p"}})).starts_with("Invalid body"));
+    let none = json!({"qos": {"iops_limit": 100_000_000, "bandwidth_limit": 512 * GIB}});
+    rest.items("POST", "volume-groups?names=vg", &none.to_string());
+    rest.volume("v");
+    let patch = |body: Value| rest.refused("PATCH", "volumes?names=v", &body.to_string())[0].clone();
+    assert!(patch(json!({"pod": {"name": "p"}})).contains("does not support pods"));
+    assert!(patch(json!({"volume_group": {}})).contains("requires a name"));
+    assert!(patch(json!({"volume_group": {"name": "none"}})).contains("Volume group does not exist"));
+    rest.items("PATCH", "volumes?names=v", r#"{"pod":{"name":""},"volume_group":{"name":""}}"#);
+    assert!(rest.refused("POST", "volumes?names=none/v", r#"{"provisioned":1048576}"#)[0].contains("does not exist"));
+}

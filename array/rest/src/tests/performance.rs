@@ -112,3 +112,27 @@ fn metrics_need_a_token_and_have_exporter_names() {
     assert!(text.contains(r#"purefa_info{array_name="array-1""#));
     assert!(text.ends_with("# EOF\n"));
 }
+
+#[test]
+fn performance_of_a_volume_group_adds_up() {
+    let telemetry = Telemetry::default();
+    let app = app_with(telemetry.clone());
+    let rest = Rest::of(app.clone());
+    rest.items("POST", "volume-groups?names=vg,idle", "");
+    rest.volume("vg/a,vg/b,alone");
+    app.read_performance(1_000_000);
+    for (name, count) in [("vg/a", 60), ("vg/b", 40), ("alone", 500)] {
+        let volume = app.catalog.state().volume(name).unwrap().id;
+        let key = ActivityKey { initiator: IQN.into(), volume, portal: ([127, 0, 0, 1], 3260).into() };
+        let counters = telemetry.monitor.registry().counters(key);
+        (0..count).for_each(|_| counters.record(event(CommandClass::Read)));
+    }
+    app.read_performance(1_002_000);
+    let figures = rest.items("GET", "volume-groups/performance", "");
+    assert_eq!(each(&figures, "name"), ["idle", "vg"]);
+    assert_eq!(each(&figures, "reads_per_sec"), ["0", "50"]);
+    assert_eq!((&figures[1]["usec_per_read_op"], &figures[1]["bytes_per_read"]), (&400.into(), &8192.into()));
+    app.read_performance(1_032_000);
+    let past = rest.items("GET", "volume-groups/performance?names=vg&start_time=1000000", "");
+    assert_eq!((past.len(), &past[0]["reads_per_sec"]), (1, &3.into()), "100 reads in 32 s");
+}
