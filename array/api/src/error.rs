@@ -82,6 +82,10 @@ pub enum ErrorCode {
     HostGroupNotFound,
     /// No volume group has this name.
     VolumeGroupNotFound,
+    /// No snapshot policy, or rule of one, has this name.
+    PolicyNotFound,
+    /// A snapshot policy has this name already.
+    PolicyExists,
     /// The object is not a member of the group.
     MemberNotFound,
     /// The volume has no such tag.

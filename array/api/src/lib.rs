@@ -17,6 +17,7 @@ mod hardware;
 mod host;
 mod host_group;
 mod performance;
+mod policy;
 mod protection;
 mod snapshot;
 mod volume;
@@ -43,6 +44,10 @@ pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port}
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
 pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
+pub use policy::{
+    Policy, PolicyMember, PolicyMemberEntry, PolicyMemberPost, PolicyPatch, PolicyRuleSnapshot,
+    PolicyRuleSnapshotEntry, PolicyRuleSnapshotPost, TypedReference,
+};
 pub use protection::{
     GroupEradication, ProtectionGroup, ProtectionGroupPatch, ProtectionGroupSnapshot, ProtectionGroupSnapshotPatch,
     ProtectionGroupSnapshotPost, ReplicationSchedule, Retention, SnapshotSchedule, TimeWindow,

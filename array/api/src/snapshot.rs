@@ -16,6 +16,9 @@ pub struct VolumeSnapshot {
     pub created: u64,
     /// True if it is destroyed and waits for eradication.
     pub destroyed: bool,
+    /// Time at which a policy destroys it, in milliseconds since 1970. (Ibid extension.)
+    #[serde(default)]
+    pub expires: Option<u64>,
     /// Pod; always null.
     pub pod: Reference,
     /// Size of the volume at the time of the snapshot, in bytes.

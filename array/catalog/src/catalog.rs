@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// blocked for long.
 const ERADICATION_BATCH: usize = 256;
 
-/// Maximum number of snapshots of one protection group that expire in one change.
+/// Maximum number of snapshots of one protection group, or of all policies, that expire in one
+/// change.
 const EXPIRY_BATCH: usize = 64;
 
 /// Called after each change with the new version. Runs on the thread that made the change, so it
@@ -39,11 +40,11 @@ pub struct Unlocked {
 /// The result of [`Catalog::run_protection`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProtectionRun {
-    /// Snapshots of protection groups that were taken.
+    /// Snapshots of protection groups, and of volumes by policies, that were taken.
     pub taken: Vec<String>,
-    /// Snapshots of protection groups that have expired and were destroyed.
+    /// Snapshots of these that have expired and were destroyed.
     pub expired: Vec<String>,
-    /// Protection groups that could not be served.
+    /// Protection groups and policies that could not be served.
     pub failed: Vec<(String, CatalogError)>,
 }
 
@@ -242,8 +243,8 @@ impl Catalog {
         }
     }
 
-    /// Takes the snapshots of protection groups that are due, and destroys those that their
-    /// retention does not keep. Each group is a change of its own, so that the failure of one does
+    /// Takes the snapshots of protection groups and of snapshot policies that are due, and destroys
+    /// those that are no longer kept. Each group and policy is a change of its own, so that the failure of one does
     /// not concern the others.
     pub fn run_protection(&self, now_ms: u64) -> ProtectionRun {
         let mut run = ProtectionRun::default();
@@ -258,7 +259,25 @@ impl Catalog {
                 Err(error) => run.failed.push((group.name.clone(), error)),
             }
         }
+        self.run_policies(now_ms, &mut run);
         run
+    }
+
+    fn run_policies(&self, now_ms: u64, run: &mut ProtectionRun) {
+        let policies: Vec<_> = self.state().snapshot_policies().cloned().collect();
+        for policy in policies {
+            match self.change(|draft| draft.run_policy(policy.id, now_ms)) {
+                Ok(taken) => run.taken.extend(taken),
+                Err(error) => run.failed.push((policy.name.clone(), error)),
+            }
+        }
+        loop {
+            match self.change(|draft| draft.expire_snapshots(now_ms, EXPIRY_BATCH)) {
+                Ok(expired) if expired.is_empty() => return,
+                Ok(expired) => run.expired.extend(expired),
+                Err(error) => return run.failed.push(("snapshot policies".to_owned(), error)),
+            }
+        }
     }
 }
 

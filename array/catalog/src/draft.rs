@@ -5,6 +5,7 @@ mod connection;
 mod delivery;
 mod host;
 mod host_group;
+mod policy;
 mod protection;
 mod settings;
 mod snapshot;
@@ -13,6 +14,7 @@ mod volume;
 mod volume_group;
 
 pub use host::HostEdit;
+pub use policy::PolicyMember;
 pub use protection::ProtectionGroupEdit;
 pub use settings::{ArrayEdit, VolumeEdit};
 

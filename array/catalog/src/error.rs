@@ -21,6 +21,10 @@ pub enum ObjectKind {
     HostGroup,
     /// A volume group.
     VolumeGroup,
+    /// A snapshot policy.
+    SnapshotPolicy,
+    /// A rule of a snapshot policy.
+    SnapshotRule,
     /// A member of a group.
     Member,
     /// A protection group.
@@ -47,6 +51,8 @@ impl fmt::Display for ObjectKind {
             Self::Admin => "Admin",
             Self::HostGroup => "Host group",
             Self::VolumeGroup => "Volume group",
+            Self::SnapshotPolicy => "Snapshot policy",
+            Self::SnapshotRule => "Snapshot rule",
             Self::Member => "Member",
             Self::ProtectionGroup => "Protection group",
             Self::GroupSnapshot => "Protection group snapshot",

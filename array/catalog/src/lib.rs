@@ -24,6 +24,7 @@ mod draft;
 mod error;
 mod lun;
 mod name;
+mod policy;
 mod protection;
 mod record;
 mod secret;
@@ -37,10 +38,11 @@ pub use delivery::{
     AlertWatcher, DeliverySettings, MailEncryption, MailServer, Severity, SnmpManager, SyslogServer, SyslogSettings,
     SyslogSeverity, SyslogTransport, WebHook,
 };
-pub use draft::{ArrayEdit, Draft, HostEdit, ProtectionGroupEdit, VolumeEdit};
+pub use draft::{ArrayEdit, Draft, HostEdit, PolicyMember, ProtectionGroupEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
+pub use policy::{SnapshotPolicy, SnapshotPolicyId, SnapshotRule};
 pub use protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 pub use record::{
     Array, ArrayInit, ArraySettings, ArrayTime, Chap, ClockJump, Connection, GroupConnection, GroupSnapshotId, Host,
@@ -91,11 +93,15 @@ pub const MAX_SNAPSHOTS: usize = 100_000;
 pub const MAX_HOSTS: usize = 2_000;
 /// Maximum number of protection groups.
 pub const MAX_PROTECTION_GROUPS: usize = 250;
+/// Maximum number of snapshot policies.
+pub const MAX_SNAPSHOT_POLICIES: usize = 250;
+/// Maximum number of rules of a snapshot policy.
+pub const MAX_SNAPSHOT_RULES: usize = 10;
 /// Minimum time between two scheduled snapshots in milliseconds: 5 minutes.
 pub const MIN_SNAPSHOT_INTERVAL_MS: u64 = 5 * 60 * 1000;
 /// Maximum number of volume groups, including destroyed ones.
 pub const MAX_VOLUME_GROUPS: usize = 500;
-/// Maximum number of volumes of a protection group, and of a volume group.
+/// Maximum number of volumes of a protection group, of a volume group and of a snapshot policy.
 pub const MAX_GROUP_VOLUMES: usize = 1_000;
 /// Maximum number of host groups.
 pub const MAX_HOST_GROUPS: usize = 500;

@@ -278,6 +278,10 @@ pub struct Snapshot {
     /// Protection group and its snapshot that this snapshot belongs to.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group: Option<(ProtectionGroupId, GroupSnapshotId)>,
+    /// Time at which a snapshot of a policy is destroyed, in milliseconds since 1970. `None` for
+    /// all others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub expires_ms: Option<u64>,
 }
 
 impl Snapshot {

@@ -1,6 +1,7 @@
 //! State of the catalog at one moment.
 
 mod host_groups;
+mod policies;
 mod protection;
 mod volume_groups;
 
@@ -8,6 +9,7 @@ use crate::admin::{Admin, Audit};
 use crate::delivery::DeliverySettings;
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
+use crate::policy::{SnapshotPolicy, SnapshotPolicyId};
 use crate::protection::{GroupSnapshot, ProtectionGroup};
 use crate::record::{
     Array, ArrayTime, Connection, GroupSnapshotId, Host, HostGroup, HostGroupId, HostId, ProtectionGroupId, Qos,
@@ -51,6 +53,7 @@ pub struct CatalogState {
     protection_group_names: SharedMap<String, ProtectionGroupId>,
     group_snapshots: SharedMap<(ProtectionGroupId, GroupSnapshotId), Arc<GroupSnapshot>>,
     group_snapshot_names: SharedMap<(ProtectionGroupId, String), GroupSnapshotId>,
+    snapshot_policies: SharedMap<SnapshotPolicyId, Arc<SnapshotPolicy>>,
     /// Snapshots that belong to protection groups, by volume.
     members_of_volume: SharedMap<(VolumeId, VolumeId), ()>,
     /// Snapshots of volumes by the group's snapshot and the volume.
@@ -86,6 +89,7 @@ impl CatalogState {
             protection_group_names: SharedMap::default(),
             group_snapshots: SharedMap::default(),
             group_snapshot_names: SharedMap::default(),
+            snapshot_policies: SharedMap::default(),
             members_of_volume: SharedMap::default(),
             group_members: SharedMap::default(),
             destroyed: SharedMap::default(),
@@ -127,6 +131,7 @@ impl CatalogState {
         state.load_volume_groups(service)?;
         state.load_host_groups(service)?;
         state.load_protection(service)?;
+        state.load_policies(service)?;
         Ok(Some(state))
     }
 

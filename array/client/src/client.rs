@@ -3,6 +3,7 @@
 mod accounts;
 mod delivery;
 mod performance;
+mod policies;
 mod volume_groups;
 
 pub use delivery::AlertDestination;

@@ -2,12 +2,14 @@
 
 mod account;
 mod delivery;
+mod policy;
 mod vgroup;
 
 pub(crate) use account::{AccountCommand, RoleArgument};
 pub(crate) use delivery::{
     DeliveryCommand, DestinationArgs, DestinationArgument, EncryptionArgument, MailServerArgs, SeverityArgument,
 };
+pub(crate) use policy::{MemberArgs, PolicyCommand, RuleArgs};
 pub(crate) use vgroup::VolumeGroupCommand;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     /// Create, list and remove snapshots of volumes
     #[command(visible_alias = "snapshot")]
     Snap(Admin<SnapCommand>),
+    /// Take snapshots by rules and let them expire
+    Policy(Admin<PolicyCommand>),
     /// Group volumes under a common name, GROUP/VOLUME
     #[command(visible_alias = "volume-group")]
     Vgroup(Admin<VolumeGroupCommand>),

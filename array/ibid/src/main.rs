@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(data, args),
         Command::Volume(group) => run(data, group, admin::volume),
         Command::Snap(group) => run(data, group, admin::snap),
+        Command::Policy(group) => run(data, group, admin::policy),
         Command::Vgroup(group) => run(data, group, admin::vgroup),
         Command::Host(group) => run(data, group, admin::host),
         Command::Array(group) => run(data, group, admin::array),

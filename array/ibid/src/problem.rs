@@ -93,6 +93,8 @@ fn group_hint(code: ErrorCode) -> Option<&'static str> {
         Code::GroupSnapshotNotFound | Code::GroupSnapshotExists | Code::InGroupSnapshot => {
             "see GET /protection-group-snapshots of the REST API"
         }
+        Code::PolicyNotFound => "run `ibid policy list` to list the policies and their rules",
+        Code::PolicyExists => "choose another name, or use the policy that exists",
         Code::VolumeGroupNotFound => "run `ibid vgroup list --all` to list the volume groups",
         Code::VolumeGroupExists => "choose another name, or use the volume group that exists",
         Code::VolumeGroupDestroyed => "run `ibid vgroup recover GROUP` first",

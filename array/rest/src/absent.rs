@@ -91,8 +91,10 @@ const ABSENT: &[(&str, Absent)] = &[
     ("pod-replica-links/", Objects("pods")),
     ("pods", Objects("pods")),
     ("pods/", Objects("pods")),
-    ("policies", Objects("policies")),
-    ("policies/", Objects("policies")),
+    (
+        "policies/",
+        Objects("policies of this type; a volume has QoS limits, and snapshot policies or protection groups"),
+    ),
     ("ports/initiators", Function("lists of the initiators at a port")),
     ("presets/workload", Objects("workloads")),
     ("protection-group-snapshots/", Objects("replication")),

@@ -33,6 +33,7 @@ mod login;
 mod measurements;
 mod metrics;
 mod performance;
+mod policies;
 mod protection;
 mod query;
 mod router;

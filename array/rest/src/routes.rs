@@ -2,8 +2,8 @@
 
 use crate::call::Action;
 use crate::{
-    admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, performance, protection, scrub,
-    snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
+    admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, performance, policies,
+    protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -113,6 +113,18 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/iscsi-sessions/refused", performance::refused_logins),
     read("/network-interfaces", hardware::network_interfaces),
     read("/offloads/performance", performance::of_offloads),
+    read("/policies", policies::list),
+    read("/policies/members", policies::members),
+    read("/policies/snapshot", policies::list),
+    storage("POST", "/policies/snapshot", policies::create),
+    storage("PATCH", "/policies/snapshot", policies::change),
+    storage("DELETE", "/policies/snapshot", policies::remove),
+    read("/policies/snapshot/members", policies::members),
+    storage("POST", "/policies/snapshot/members", policies::add_members),
+    storage("DELETE", "/policies/snapshot/members", policies::remove_members),
+    read("/policies/snapshot/rules", policies::rules),
+    storage("POST", "/policies/snapshot/rules", policies::add_rules),
+    storage("DELETE", "/policies/snapshot/rules", policies::remove_rules),
     read("/ports", hardware::ports),
     read("/ports/performance", performance::of_ports),
     read("/protection-group-snapshots", protection::list_snapshots),

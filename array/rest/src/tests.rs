@@ -7,6 +7,7 @@ mod groups;
 mod inventory;
 mod lists;
 mod performance;
+mod policies;
 mod roles;
 mod snapshots;
 mod space;

@@ -149,6 +149,14 @@ def volume_group(ansible: Modules) -> str:
     return "created, volumes moved in and out, renamed, destroyed, recovered, eradicated"
 
 
+def policy(ansible: Modules) -> str:
+    rule = {"snap_client_name": "hourly", "snap_every": 60, "snap_keep_for": 1440}
+    ansible.twice("purefa_policy", name="apolicy", policy="snapshot", **rule)
+    ansible.succeed("purefa_policy", name="gone", policy="snapshot", enabled=False)
+    ansible.twice("purefa_policy", name="gone", policy="snapshot", state="absent")
+    return "snapshot policies with and without a rule, deleted"
+
+
 def pod(ansible: Modules) -> str:
     ansible.refuse("does not support pods", "purefa_pod", name="apod")
     return "refused in words"
@@ -171,6 +179,7 @@ def info(ansible: Modules) -> str:
 
 def removal(ansible: Modules) -> str:
     ansible.twice("purefa_pg", name="apg", state="absent", eradicate=True)
+    ansible.twice("purefa_policy", name="apolicy", policy="snapshot", state="absent")
     ansible.succeed("purefa_hg", name="agroup", state="absent")
     ansible.twice("purefa_host", name="ahost", state="absent")
     for name in ("avol", "aclone", "arestored"):
@@ -178,7 +187,7 @@ def removal(ansible: Modules) -> str:
     return "everything removed"
 
 
-TESTS: list[Callable] = [volume, host, group, volume_group, snapshot, protection, pod, info, removal]
+TESTS: list[Callable] = [volume, host, group, volume_group, snapshot, protection, policy, pod, info, removal]
 
 
 def main() -> int:

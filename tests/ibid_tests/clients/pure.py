@@ -241,6 +241,41 @@ def protection_groups(array) -> str:
     return "members, snapshot, clone of it, schedule, retention, destroyed, eradicated"
 
 
+def snapshot_policies(array) -> str:
+    hour = 3_600_000
+    one(array.post_volumes(names=["v"], volume=flasharray.VolumePost(provisioned=GIB)))
+    one(array.post_policies_snapshot(names=["p"], policy=flasharray.PolicyPost(enabled=True)))
+    rule = flasharray.PolicyrulesnapshotpostRules(every=hour, keep_for=24 * hour, client_name="hourly")
+    rules = flasharray.PolicyRuleSnapshotPost(rules=[rule])
+    assert one(array.post_policies_snapshot_rules(policy_names=["p"], rules=rules)).keep_for == 24 * hour
+    member = flasharray.ReferenceWithType(name="v", resource_type="volumes")
+    members = flasharray.PolicyMemberPost(members=[flasharray.PolicymemberpostMembers(member=member)])
+    assert one(array.post_policies_snapshot_members(policy_names=["p"], members=members)).member.name == "v"
+    found = []
+    for _ in range(150):  # The array looks for due snapshots several times a minute.
+        found = [s.name for s in ok(array.get_volume_snapshots(source_names=["v"]))]
+        if found:
+            break
+        time.sleep(0.2)
+    assert found == ["v.hourly-1"], found
+    assert one(array.get_policies(names=["p"])).policy_type == "snapshot"
+    assert one(array.get_policies_snapshot_rules(policy_names=["p"])).client_name == "hourly"
+    assert one(array.get_policies_members(policy_names=["p"])).member.resource_type == "volumes"
+    off = flasharray.PolicyPatch(enabled=False)
+    assert not one(array.patch_policies_snapshot(names=["p"], policy=off)).enabled
+    directory = flasharray.ReferenceWithType(name="d", resource_type="directories")
+    members = flasharray.PolicyMemberPost(members=[flasharray.PolicymemberpostMembers(member=directory)])
+    refused(
+        array.post_policies_snapshot_members(policy_names=["p"], members=members), "does not support policies of dir"
+    )
+    ok(array.delete_policies_snapshot_rules(policy_names=["p"], names=["p.1"]))
+    ok(array.delete_policies_snapshot_members(policy_names=["p"], member_names=["v"], member_types=["volumes"]))
+    ok(array.delete_policies_snapshot(names=["p"]))
+    ok(array.patch_volumes(names=["v"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["v"]))
+    return "policy, rule, member, a snapshot taken by it; disabled, removed; directories refused"
+
+
 def parts(array) -> str:
     shown = one(array.get_arrays())
     assert shown.version == "6.4.10" and not shown.encryption.data_at_rest.enabled
@@ -268,6 +303,7 @@ TESTS: list[Callable] = [
     host_groups,
     volume_groups,
     protection_groups,
+    snapshot_policies,
     parts,
     enumerate_all,
 ]

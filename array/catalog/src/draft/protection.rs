@@ -366,7 +366,7 @@ impl Draft {
     }
 }
 
-fn check_schedule(schedule: &SnapshotSchedule) -> Result<(), CatalogError> {
+pub(super) fn check_schedule(schedule: &SnapshotSchedule) -> Result<(), CatalogError> {
     if !INTERVALS_MS.contains(&schedule.every_ms) {
         return Err(CatalogError::BadSetting { reason: "a schedule has an interval of 5 minutes to 400 days" });
     }

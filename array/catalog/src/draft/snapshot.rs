@@ -28,12 +28,12 @@ impl Draft {
         };
         let take = |name: &&str| {
             let volume = self.live_volume(name)?;
-            self.take_snapshot(&volume, suffix.clone(), now_ms, None)
+            self.take_snapshot(&volume, suffix.clone(), now_ms, None, None)
         };
         volumes.iter().map(take).collect()
     }
 
-    /// Changes the suffix of a snapshot.
+    /// Changes the suffix of a snapshot. It no longer expires by a policy.
     pub fn rename_snapshot(&mut self, name: &str, suffix: &str) -> Result<Arc<Snapshot>, CatalogError> {
         check_name(suffix)?;
         let mut snapshot = self.live_snapshot(name)?;
@@ -47,6 +47,7 @@ impl Draft {
             });
         }
         snapshot.suffix = suffix.to_owned();
+        snapshot.expires_ms = None;
         self.store_snapshot(snapshot)
     }
 
@@ -62,7 +63,7 @@ impl Draft {
         self.store_snapshot(snapshot)
     }
 
-    /// Recovers a destroyed snapshot. A snapshot that was destroyed with its volume is recovered
+    /// Recovers a destroyed snapshot. It no longer expires by a policy. A snapshot that was destroyed with its volume is recovered
     /// with the volume.
     pub fn recover_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = Snapshot::clone(self.state.snapshot(name)?);
@@ -74,6 +75,7 @@ impl Draft {
             return Err(CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, name: name.to_owned() });
         }
         snapshot.destroyed_served_ms = 0;
+        snapshot.expires_ms = None;
         self.store_snapshot(snapshot)
     }
 
@@ -130,7 +132,7 @@ impl Draft {
             // An administrator may have chosen the same suffix.
             let suffix = format!("undo-{}", self.next_snapshot_number()?);
             if self.state.snapshot_with(volume.id, &suffix).is_none() {
-                return self.take_snapshot(volume, suffix, now_ms, Some(now_ms)).map(|_| ());
+                return self.take_snapshot(volume, suffix, now_ms, Some(now_ms), None).map(|_| ());
             }
         }
     }
@@ -164,6 +166,7 @@ impl Draft {
             destroyed_ms: None,
             destroyed_served_ms: 0,
             group: Some(group),
+            expires_ms: None,
         };
         self.store_snapshot(snapshot).map(|_| ())
     }
@@ -175,12 +178,14 @@ impl Draft {
         }
     }
 
-    fn take_snapshot(
+    /// Takes a snapshot, which may be destroyed at once or expire later.
+    pub(super) fn take_snapshot(
         &mut self,
         volume: &Volume,
         suffix: String,
         now_ms: u64,
         destroyed_ms: Option<u64>,
+        expires_ms: Option<u64>,
     ) -> Result<Arc<Snapshot>, CatalogError> {
         if self.state.snapshot_with(volume.id, &suffix).is_some() {
             let name = format!("{}.{suffix}", volume.name);
@@ -202,6 +207,7 @@ impl Draft {
             destroyed_ms,
             destroyed_served_ms,
             group: None,
+            expires_ms,
         })
     }
 

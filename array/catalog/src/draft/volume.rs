@@ -112,6 +112,7 @@ impl Draft {
         let snapshots: Vec<Arc<Snapshot>> = self.state.snapshots_of(volume.id).cloned().collect();
         snapshots.iter().for_each(|snapshot| self.drop_snapshot(snapshot));
         self.unprotect(volume.id)?;
+        self.leave_policies(Some(volume.id), None)?;
         self.delete(volume.id);
         self.remove(&volume);
         self.state.remove_volume(volume.id);

@@ -89,6 +89,7 @@ impl Draft {
         let group = self.destroyed_volume_group(name)?;
         let names: Vec<String> = self.state.volumes_of_group(&group).map(|volume| volume.name.clone()).collect();
         names.iter().try_for_each(|name| self.eradicate_volume(name).map(|_| ()))?;
+        self.leave_policies(None, Some(group.id))?;
         self.remove(&group);
         self.state.remove_volume_group(group.id);
         Ok(())

@@ -87,8 +87,8 @@ async fn protect(catalog: Arc<Catalog>) {
         if !run.expired.is_empty() {
             tracing::info!("expired snapshots destroyed: {}", shortened(&run.expired));
         }
-        for (group, error) in &run.failed {
-            tracing::warn!(group, "protection group not served: {error}");
+        for (name, error) in &run.failed {
+            tracing::warn!(name, "scheduled snapshots not taken or not expired: {error}");
         }
     }
 }
