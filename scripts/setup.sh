@@ -132,6 +132,18 @@ install_clients() {
         say "py-pure-client $clients_version could not be installed; the suite 'management' will be skipped"
 }
 
+# The checker of the OpenAPI document, in an environment of its own.
+schemathesis_version=$(sed -n 's/^schemathesis==//p' tests/requirements.txt)
+schemathesis_environment=${CARGO_TARGET_DIR:-target}/schemathesis
+schemathesis_is_ready() { compgen -G "$schemathesis_environment/lib/python3*/site-packages/schemathesis-$schemathesis_version.dist-info" >/dev/null; }
+install_schemathesis() {
+    say "installing schemathesis $schemathesis_version"
+    rm -rf "$schemathesis_environment"
+    python3 -m venv "$schemathesis_environment" &&
+        "$schemathesis_environment/bin/pip" install --quiet --disable-pip-version-check "schemathesis==$schemathesis_version" ||
+        say "schemathesis $schemathesis_version could not be installed; its test will be skipped"
+}
+
 # Ansible's core, and one collection out of the package with all collections. That package asks for a newer Python
 # than the collection needs.
 core_version=$(sed -n 's/^ansible-core==//p' tests/requirements.txt)
@@ -228,6 +240,7 @@ case " $* " in *" package "*) cargo_deb_is_ready || install_cargo_deb ;; esac
 case " $* " in *" test "*)
     clients_are_ready || install_clients
     ansible_is_ready || install_ansible
+    schemathesis_is_ready || install_schemathesis
     browser_is_ready || install_browser
     ;;
 esac

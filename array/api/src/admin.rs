@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A new API token of an administrator. Only the answer that creates it shows the token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminApiToken {
     /// Name of the administrator.
     #[serde(default)]
@@ -17,6 +18,7 @@ pub struct AdminApiToken {
 
 /// An API token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApiToken {
     /// Time of creation, in milliseconds since 1970.
     pub created_at: u64,
@@ -29,6 +31,7 @@ pub struct ApiToken {
 
 /// An administrator.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Admin {
     /// Name.
     pub name: String,
@@ -50,6 +53,7 @@ pub struct Admin {
 
 /// Request to create an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminPost {
     /// Role; `readonly` if absent.
@@ -59,6 +63,7 @@ pub struct AdminPost {
 
 /// A change of an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminPatch {
     /// New role.
@@ -68,6 +73,7 @@ pub struct AdminPatch {
 
 /// An entry of the audit trail: a change that an administrator made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Parameters and body of the call, without secrets, shortened.
     pub arguments: String,
@@ -93,6 +99,7 @@ pub struct Audit {
 
 /// A session of an administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
     /// Always null: sessions that have ended are not listed.
     pub end_time: Option<u64>,
@@ -116,6 +123,7 @@ pub struct Session {
 
 /// Rules for logins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminSettings {
     /// Milliseconds for which further guesses from an address are refused.
     pub lockout_duration: u64,
@@ -129,6 +137,7 @@ pub struct AdminSettings {
 
 /// A subscription. The array has one, for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscription {
     /// Unique id of the array.
     pub id: String,
@@ -138,6 +147,7 @@ pub struct Subscription {
 
 /// Remote support. There is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Support {
     /// Always false: the array sends nothing anywhere.
     pub phonehome_enabled: bool,
@@ -157,6 +167,7 @@ pub struct Support {
 
 /// The protection groups that new volumes join. The array has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContainerDefaultProtection {
     /// Unique id of the array.
     pub id: String,

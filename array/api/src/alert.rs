@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A condition that needs an administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alert {
     /// Number of the alert, as text.
     pub id: String,
@@ -48,6 +49,7 @@ pub struct Alert {
 
 /// Progress and result of scrubs. (Ibid extension.)
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scrub {
     /// True while a scrub is running.
     pub running: bool,
@@ -70,6 +72,7 @@ pub struct Scrub {
 
 /// Request to start a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ScrubPost {
     /// Bytes to verify per second; the default is the setting of the array.

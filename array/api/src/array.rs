@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Supported API versions, ascending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApiVersions {
     /// Versions such as `2.26`.
     pub version: Vec<String>,
@@ -11,6 +12,7 @@ pub struct ApiVersions {
 
 /// The array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Array {
     /// Unique id.
     pub id: String,
@@ -75,6 +77,7 @@ pub struct Array {
 
 /// Bytes written to the drive since the array was started, by kind. Both copies of metadata count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DriveWrites {
     /// Data that hosts have written, before reduction; no part of `total`.
@@ -113,6 +116,7 @@ impl DriveWrites {
 
 /// Encryption of stored data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Encryption {
     /// The data of volumes.
     pub data_at_rest: DataAtRest,
@@ -122,6 +126,7 @@ pub struct Encryption {
 
 /// Encryption of the data of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataAtRest {
     /// Empty: data is stored as it is.
     pub algorithm: String,
@@ -131,6 +136,7 @@ pub struct DataAtRest {
 
 /// Schedule of scrubs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScrubConfig {
     /// Milliseconds from the end of a scrub to the next one; null for no schedule.
     pub interval: Option<u64>,
@@ -140,6 +146,7 @@ pub struct ScrubConfig {
 
 /// A change of the schedule of scrubs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ScrubConfigPatch {
     /// Milliseconds from the end of a scrub to the next one, 1 hour to 366 days; 0 for no schedule.
@@ -152,6 +159,7 @@ pub struct ScrubConfigPatch {
 
 /// A change of the array. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ArrayPatch {
     /// Larger capacity in bytes. A file is extended; a device must have this size already.
@@ -175,6 +183,7 @@ pub struct ArrayPatch {
 /// A change of the eradication delay. The array has one delay, so the fields that are given must
 /// agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct EradicationPatch {
     /// Another name of the delay.
@@ -190,6 +199,7 @@ pub struct EradicationPatch {
 
 /// How long destroyed objects can be recovered, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EradicationConfig {
     /// Delay for objects that no policy protects.
     pub disabled_delay: u64,
@@ -203,6 +213,7 @@ pub struct EradicationConfig {
 
 /// Space usage of the array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArraySpace {
     /// Unique id of the array.
     pub id: String,
@@ -223,6 +234,7 @@ pub struct ArraySpace {
 
 /// Space usage of an object without an id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedSpace {
     /// Name.
     pub name: String,
@@ -234,6 +246,7 @@ pub struct NamedSpace {
 
 /// Space usage of an object, in bytes. Figures that are not measured are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Space {
     /// Time of the count of `unique`, `shared` and `snapshots`, and of a volume's ratios, in
     /// milliseconds since 1970. Null before the first count. (Ibid extension.)

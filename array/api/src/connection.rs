@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A volume's connection to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
     /// The host; null for a host group without hosts.
     pub host: Reference,
@@ -22,6 +23,7 @@ pub struct Connection {
 
 /// Request to connect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionPost {
     /// LUN to use; the default is the lowest free LUN from 1.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// State of the delivery to one destination since the array started. (Ibid extension.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryStatus {
     /// Time of the last attempt, in milliseconds since 1970; null if there was none.
     pub last_attempt: Option<u64>,
@@ -20,6 +21,7 @@ pub struct DeliveryStatus {
 
 /// A mail address that gets alerts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlertWatcher {
     /// The mail address.
     pub name: String,
@@ -34,6 +36,7 @@ pub struct AlertWatcher {
 
 /// Request to add or change a mail address. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AlertWatcherPatch {
     /// Whether it gets alerts.
@@ -46,6 +49,7 @@ pub struct AlertWatcherPatch {
 
 /// The mail server. The array has one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SmtpServer {
     /// `smtp`.
     pub name: String,
@@ -72,6 +76,7 @@ pub struct SmtpServer {
 
 /// A change of the mail server. Missing fields stay as they are; an empty text removes a setting.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SmtpServerPatch {
     /// First line of every mail.
@@ -105,6 +110,7 @@ pub struct SmtpServerPatch {
 
 /// A syslog server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyslogServer {
     /// Name.
     pub name: String,
@@ -119,6 +125,7 @@ pub struct SyslogServer {
 
 /// Request to add or change a syslog server. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SyslogServerPatch {
     /// New name.
@@ -134,6 +141,7 @@ pub struct SyslogServerPatch {
 
 /// Settings of all syslog servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyslogServerSettings {
     /// `syslog`.
     pub name: String,
@@ -147,6 +155,7 @@ pub struct SyslogServerSettings {
 
 /// A change of these settings. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SyslogServerSettingsPatch {
     /// The only authorities that are trusted, in PEM; empty for the public ones.
@@ -162,6 +171,7 @@ pub struct SyslogServerSettingsPatch {
 
 /// Settings of SNMP v2c.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SnmpV2c {
     /// Community, shown as `****`.
@@ -170,6 +180,7 @@ pub struct SnmpV2c {
 
 /// Settings of SNMP v3; always null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnmpV3 {
     /// Always null.
     pub auth_passphrase: Option<String>,
@@ -185,6 +196,7 @@ pub struct SnmpV3 {
 
 /// An SNMP manager, which gets traps.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnmpManager {
     /// Name.
     pub name: String,
@@ -206,6 +218,7 @@ pub struct SnmpManager {
 
 /// Request to add or change an SNMP manager. Missing fields stay as they are.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SnmpManagerPatch {
     /// New name.
@@ -227,6 +240,7 @@ pub struct SnmpManagerPatch {
 
 /// A web hook: an address that gets alerts as JSON. (Ibid extension.)
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlertWebHook {
     /// Name.
     pub name: String,
@@ -247,6 +261,7 @@ pub struct AlertWebHook {
 
 /// Request to add or change a web hook. Missing fields stay as they are.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AlertWebHookPatch {
     /// New name.
@@ -271,6 +286,7 @@ pub struct AlertWebHookPatch {
 
 /// The result of a test message to one destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TestResult {
     /// Always null.
     pub component_address: Option<String>,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Items<T> {
     /// Token for the next page, if there is one.
     pub continuation_token: Option<String>,
@@ -25,6 +26,7 @@ impl<T> Items<T> {
 /// A reference to another object. Both fields are null if there is none, because clients read
 /// `name` without checking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reference {
     /// Unique id.
     pub id: Option<String>,

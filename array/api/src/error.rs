@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The body of an error answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBody {
     /// One entry for each object that caused an error.
     pub errors: Vec<ApiError>,
@@ -11,6 +12,7 @@ pub struct ErrorBody {
 
 /// One error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApiError {
     /// The cause, for programs. (Ibid extension.)
     #[serde(default)]
@@ -23,6 +25,7 @@ pub struct ApiError {
 
 /// The body of answers with status 403 and 429, which existing clients read in this form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GatewayError {
     /// The cause, for people.
     pub message: String,
@@ -30,6 +33,7 @@ pub struct GatewayError {
 
 /// The cause of an error. Codes keep their meaning; clients treat an unknown code as `unspecified`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// The body is malformed, incomplete or contradicts itself.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A controller. The array has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Controller {
     /// `CT0`.
     pub name: String,
@@ -27,6 +28,7 @@ pub struct Controller {
 /// A hardware component. The array has one, the controller. Figures that a program cannot know are
 /// null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hardware {
     /// `CT0`.
     pub name: String,
@@ -64,6 +66,7 @@ pub struct Hardware {
 
 /// A drive. The array has one: its file or block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drive {
     /// `CT0.DRV0`.
     pub name: String,
@@ -82,6 +85,7 @@ pub struct Drive {
 
 /// A port through which hosts reach the array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Port {
     /// Name such as `CT0.ETH0`.
     pub name: String,
@@ -100,6 +104,7 @@ pub struct Port {
 
 /// A network interface. The array lists one per portal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NetworkInterface {
     /// Name such as `ct0.eth0`.
     pub name: String,
@@ -120,6 +125,7 @@ pub struct NetworkInterface {
 
 /// The address of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Eth {
     /// IP address.
     pub address: String,
@@ -150,6 +156,7 @@ pub struct Eth {
 
 /// The Fibre Channel settings of a network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fc {
     /// Always null.
     pub wwn: Option<String>,

@@ -8,6 +8,7 @@ pub const MASKED_SECRET: &str = "****";
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// Name.
     pub name: String,
@@ -40,6 +41,7 @@ pub struct Host {
 
 /// State of the paths of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortConnectivity {
     /// Description.
     pub details: Option<String>,
@@ -49,6 +51,7 @@ pub struct PortConnectivity {
 
 /// CHAP settings of a host, for both directions.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Chap {
     /// Secret of the host.
@@ -70,6 +73,7 @@ impl std::fmt::Debug for Chap {
 
 /// Request to create a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct HostPost {
     /// CHAP settings.
@@ -91,6 +95,7 @@ pub struct HostPost {
 
 /// A change of a host. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct HostPatch {
     /// iSCSI initiator names to add.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A host group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostGroup {
     /// Name.
     pub name: String,
@@ -20,6 +21,7 @@ pub struct HostGroup {
 
 /// A change of a host group. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct HostGroupPatch {
     /// New name.
@@ -29,6 +31,7 @@ pub struct HostGroupPatch {
 
 /// Membership in a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Member {
     /// The group.
     pub group: Reference,
@@ -38,6 +41,7 @@ pub struct Member {
 
 /// A tag.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tag {
     /// Whether copies of the object get the tag.
     pub copyable: bool,
@@ -53,6 +57,7 @@ pub struct Tag {
 
 /// Request to add a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TagPut {
     /// Whether copies of the object get the tag; the default is true.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Performance of an object in one interval. Rates are per second, latencies in microseconds from
 /// the receipt of a command to its answer. The array does not mirror writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Performance {
     /// Unique id.
@@ -94,6 +95,7 @@ pub struct Performance {
 
 /// Performance of one volume at one host. (Ibid extension.)
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConnectionPerformance {
     /// The host.
     pub host: Reference,
@@ -106,6 +108,7 @@ pub struct ConnectionPerformance {
 
 /// Commands of one class since the start of the array. (Ibid extension.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffloadPerformance {
     /// Name of the volume.
     pub name: String,
@@ -129,6 +132,7 @@ pub struct OffloadPerformance {
 
 /// An iSCSI session. (Ibid extension.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IscsiSession {
     /// Initiator name.
     pub initiator: String,
@@ -156,6 +160,7 @@ pub struct IscsiSession {
 
 /// Refused logins of one initiator from one address. (Ibid extension.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedLogin {
     /// Initiator name, as the initiator sent it.
     pub initiator: String,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A reference to an object of one of several types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TypedReference {
     /// Unique id.
     #[serde(default)]
@@ -19,6 +20,7 @@ pub struct TypedReference {
 
 /// A policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     /// Unique id.
     pub id: String,
@@ -38,6 +40,7 @@ pub struct Policy {
 
 /// A change of a policy, or the settings of a new one. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyPatch {
     /// Whether it takes snapshots. A new policy does.
@@ -50,6 +53,7 @@ pub struct PolicyPatch {
 
 /// An object to which a policy applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyMember {
     /// True if the object is destroyed.
     pub destroyed: bool,
@@ -65,6 +69,7 @@ pub struct PolicyMember {
 
 /// Request to apply a policy to objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyMemberPost {
     /// The objects.
@@ -73,6 +78,7 @@ pub struct PolicyMemberPost {
 
 /// One object of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyMemberEntry {
     /// The object, by name. The type is `volumes` (also if it is missing) or `volume-groups`.
@@ -81,6 +87,7 @@ pub struct PolicyMemberEntry {
 
 /// A rule of a snapshot policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyRuleSnapshot {
     /// Name, given by the array.
     pub name: String,
@@ -104,6 +111,7 @@ pub struct PolicyRuleSnapshot {
 
 /// Request to add rules to a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyRuleSnapshotPost {
     /// The rules.
@@ -112,6 +120,7 @@ pub struct PolicyRuleSnapshotPost {
 
 /// One rule of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRuleSnapshotEntry {
     /// Time of day (UTC) in milliseconds, if the interval is whole days.

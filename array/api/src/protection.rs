@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A protection group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProtectionGroup {
     /// Unique id.
     pub id: String,
@@ -46,6 +47,7 @@ pub struct ProtectionGroup {
 
 /// Whether administrators may eradicate a group before its delay is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupEradication {
     /// `enabled`.
     pub manual_eradication: String,
@@ -53,6 +55,7 @@ pub struct GroupEradication {
 
 /// A schedule of replication, which the array does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplicationSchedule {
     /// Always null.
     pub at: Option<u64>,
@@ -66,6 +69,7 @@ pub struct ReplicationSchedule {
 
 /// A part of a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeWindow {
     /// End in milliseconds since midnight; always null.
     pub end: Option<u64>,
@@ -75,6 +79,7 @@ pub struct TimeWindow {
 
 /// When snapshots are taken. In a request, missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SnapshotSchedule {
     /// Time of day (UTC) in milliseconds, if the frequency is whole days.
@@ -87,6 +92,7 @@ pub struct SnapshotSchedule {
 
 /// How long snapshots are kept. In a request, missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Retention {
     /// Seconds for which all snapshots are kept.
@@ -99,6 +105,7 @@ pub struct Retention {
 
 /// A change of a protection group. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ProtectionGroupPatch {
     /// True destroys the group with its snapshots, false recovers them.
@@ -117,6 +124,7 @@ pub struct ProtectionGroupPatch {
 
 /// A snapshot of a protection group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProtectionGroupSnapshot {
     /// Unique id.
     pub id: String,
@@ -142,6 +150,7 @@ pub struct ProtectionGroupSnapshot {
 
 /// Request to take snapshots of protection groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ProtectionGroupSnapshotPost {
     /// Last part of their names; the default is the next number of the group.
@@ -151,6 +160,7 @@ pub struct ProtectionGroupSnapshotPost {
 
 /// A change of a protection group's snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ProtectionGroupSnapshotPatch {
     /// True destroys the snapshot with those of its volumes, false recovers them.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A snapshot of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VolumeSnapshot {
     /// Unique id.
     pub id: String,
@@ -39,6 +40,7 @@ pub struct VolumeSnapshot {
 
 /// Request to create snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeSnapshotPost {
     /// Last part of their names; the default is the next number of the array.
@@ -48,6 +50,7 @@ pub struct VolumeSnapshotPost {
 
 /// A change of a snapshot. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeSnapshotPatch {
     /// True destroys the snapshot, false recovers it.

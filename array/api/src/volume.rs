@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Volume {
     /// Unique id.
     pub id: String,
@@ -55,6 +56,7 @@ pub struct Volume {
 
 /// Change of a volume's priority.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PriorityAdjustment {
     /// `+`.
     pub priority_adjustment_operator: String,
@@ -65,6 +67,7 @@ pub struct PriorityAdjustment {
 /// QoS limits of a volume; null if there is no limit. In a request, the highest value (512 GiB per
 /// second, 100 million operations per second) removes a limit, and null leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Qos {
     /// Bytes per second.
@@ -77,6 +80,7 @@ pub struct Qos {
 
 /// Request to create a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumePost {
     /// Size in bytes. A copy has the size of its source.
@@ -95,6 +99,7 @@ pub struct VolumePost {
 
 /// A change of a volume. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumePatch {
     /// True destroys the volume, false recovers it.
@@ -122,6 +127,7 @@ pub struct VolumePatch {
 
 /// Space usage of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VolumeSpace {
     /// Unique id.
     pub id: String,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A volume group. The names of its volumes are `GROUP/VOLUME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VolumeGroup {
     /// Unique id.
     pub id: String,
@@ -30,6 +31,7 @@ pub struct VolumeGroup {
 
 /// A change of a volume group, or the settings of a new one. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeGroupPatch {
     /// True destroys the group with its volumes, false recovers them.

@@ -166,6 +166,11 @@ impl Answer {
         Self::list(Items::all(items))
     }
 
+    /// An object that is not a list.
+    pub(crate) fn object(body: Value) -> Self {
+        Self { body: Some(body), next: None }
+    }
+
     /// An empty body, after a deletion.
     pub(crate) fn empty() -> Result<Self, RestError> {
         Ok(Self { body: None, next: None })

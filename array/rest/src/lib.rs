@@ -32,6 +32,7 @@ mod listing;
 mod login;
 mod measurements;
 mod metrics;
+mod openapi;
 mod performance;
 mod policies;
 mod protection;

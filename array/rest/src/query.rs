@@ -7,7 +7,7 @@ use axum::http::Uri;
 
 /// Parameters that every call accepts. `context_names` selects the array, see
 /// [`crate::call::Call::accept`]; `allow_errors` concerns several arrays.
-const ALWAYS: &[&str] = &["context_names", "allow_errors"];
+pub(crate) const ALWAYS: &[&str] = &["context_names", "allow_errors"];
 
 /// The decoded query parameters of a request, each at most once.
 #[derive(Debug, Default)]

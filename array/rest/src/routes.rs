@@ -2,7 +2,7 @@
 
 use crate::call::Action;
 use crate::{
-    admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, performance, policies,
+    admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, openapi, performance, policies,
     protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
@@ -113,6 +113,7 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/iscsi-sessions/refused", performance::refused_logins),
     read("/network-interfaces", hardware::network_interfaces),
     read("/offloads/performance", performance::of_offloads),
+    read("/openapi.json", openapi::document),
     read("/policies", policies::list),
     read("/policies/members", policies::members),
     read("/policies/snapshot", policies::list),

@@ -6,6 +6,7 @@ mod dialect;
 mod groups;
 mod inventory;
 mod lists;
+mod openapi;
 mod performance;
 mod policies;
 mod roles;

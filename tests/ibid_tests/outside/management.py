@@ -6,7 +6,9 @@ import email
 import email.policy
 import json
 import socketserver
+import ssl
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +18,14 @@ from ibid_tests.outside.result import Lab, Result, Skip, checks
 
 SUITE = "management"
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
-PURE, COLLECTION = CLIENTS / "pure.py", CLIENTS / "collection.py"
+PURE, COLLECTION, SCHEMAS = CLIENTS / "pure.py", CLIENTS / "collection.py", CLIENTS / "schemas.py"
 LIMIT = 600
+
+
+# Calls that end the session of the checker, or that make the array call a machine with a name out of the document.
+UNCHECKED = "/(login|logout|admins|alert-w|smtp-|snmp-|syslog-)"
+# Seconds, and the seed of the generated calls.
+CHECK_TIME, CHECK_SEED = 15, 18
 
 
 def interpreter(lab: Lab) -> Path:
@@ -31,6 +39,7 @@ def interpreter(lab: Lab) -> Path:
 
 def run(lab: Lab) -> Iterator[Result]:
     yield from checks(SUITE, [("alerts-by-mail", lambda: alerts_by_mail(lab))])
+    yield from checks(SUITE, [("openapi", lambda: openapi(lab))])
     python = interpreter(lab)
     yield from flows(lab, [str(python), str(PURE)])
     folder = next(python.parents[1].glob("collections-*"), None)
@@ -53,6 +62,44 @@ def flows(lab: Lab, program: list[str], more: list[str] | None = None) -> Iterat
             raise Failed("the client tested nothing")
         for name, status, secs, detail in lines:
             yield Result(SUITE, name, status, secs, detail)
+
+
+def openapi(lab: Lab) -> str:
+    """Each list has the form that the OpenAPI document says, and so have the answers to calls that schemathesis makes."""
+    candidates = (folder / "schemathesis/bin/schemathesis" for folder in (lab.bin, *lab.bin.parents))
+    program = next((candidate for candidate in candidates if candidate.exists()), None)
+    if program is None:
+        raise Skip("schemathesis is not installed; scripts/setup.sh test installs it from PyPI")
+    with Array(lab.bin, base=lab.scratch("arrays")) as array:
+        array.start()
+        array.admin("vgroup", "create", "vg")
+        array.admin("volume", "create", "vg/v1", "--size", "1G")
+        array.admin("snap", "create", "vg/v1")
+        array.admin("host", "create", "h1", "--iqn", "iqn.1998-01.com.vmware:h1")
+        array.admin("host", "connect", "h1", "vg/v1")
+        array.admin("delivery", "add", "mail", "ops@example.org")
+        array.admin("policy", "create", "p1", "--every", "1h", "--keep", "1d")
+        url = f"https://127.0.0.1:{array.api_port}"
+        token = (array.data / "admin-token").read_text().strip()
+        context = ssl._create_unverified_context()
+        call = urllib.request.Request(f"{url}/api/2.26/login", headers={"api-token": token}, method="POST")
+        session = urllib.request.urlopen(call, context=context, timeout=30).headers["x-auth-token"]
+        call = urllib.request.Request(f"{url}/api/2.26/openapi.json", headers={"x-auth-token": session})
+        python = str(program.with_name("python"))
+        lists = run_command([python, str(SCHEMAS), f"127.0.0.1:{array.api_port}", session], limit=LIMIT).stdout.strip()
+        document = array.data.parent / "openapi.json"
+        document.write_bytes(urllib.request.urlopen(call, context=context, timeout=30).read())
+        checker = [str(program), "run", str(document), "--url", url, "--tls-verify", "false", "--no-color"]
+        checker += ["-H", f"x-auth-token: {session}", "--exclude-path-regex", UNCHECKED, "--seed", str(CHECK_SEED)]
+        checker += ["--phases", "examples,coverage,fuzzing", "--max-examples", "5", "--max-time", str(CHECK_TIME)]
+        checker += ["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]
+        checker += ["--checks", "response_schema_conformance", "--suppress-health-check", "all", "--no-shrink"]
+        checker += ["--generation-database", "none", "--warnings", "off", "--continue-on-failure"]
+        done = run_command(checker, limit=LIMIT, cwd=array.data.parent, check=False)
+        if done.returncode != 0:
+            raise Failed(done.stdout[-3000:] + done.stderr[-1000:])
+        counts = [line.strip() for line in done.stdout.splitlines() if "generated" in line or "Selected" in line]
+        return "; ".join([lists, *counts])
 
 
 class MailReceiver(socketserver.StreamRequestHandler):
