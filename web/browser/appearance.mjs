@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { check, logIn, scripted, watched } from './kit.mjs';
+import { check, EVENTS, logIn, scripted, watched } from './kit.mjs';
 
 /** The longest names that the array admits, without a place to break. */
 const LONGEST = 'W'.repeat(63);
@@ -135,6 +135,8 @@ async function look(page, path, array, found, widths) {
 /** Looks at some pages in a browser of its own. Notes the sizes of the files of the console as they were sent. */
 async function tour(browser, array, pages, found, sizes) {
   const { context, faults } = await watched(browser, array);
+  // With an open stream, the network is never idle.
+  await context.route(EVENTS, (route) => route.abort());
   const page = await context.newPage();
   const reading = [];
   page.on('requestfinished', (request) => {

@@ -8,6 +8,8 @@ import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 
 export const PATIENCE = 20_000;
+/** The stream of changes. */
+export const EVENTS = /\/api\/2\.26\/events$/;
 
 /** The array that the caller has started: its address, its directory, and a folder for pictures. */
 export function arrayOf(environment) {

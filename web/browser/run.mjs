@@ -7,6 +7,7 @@
 import { appearance, firstLoad } from './appearance.mjs';
 import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
+import { live } from './live.mjs';
 import { administrators, hosts, protectionGroups, states } from './management.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
 import {
@@ -31,6 +32,7 @@ const BATCHES = [
     'hosts and host groups': hosts,
     'administrators and roles': administrators,
     'rare states': states,
+    'live updates': live,
   },
   { 'charts and offloads': charts },
   { 'paths of hosts': paths },

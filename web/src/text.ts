@@ -34,6 +34,7 @@ export const text = {
   header: {
     search: 'Search, or run a command',
     live: 'live',
+    polled: 'every 10 s',
     silent: (time: string) => `no answer since ${time}`,
     theme: 'Switch between light and dark',
     alerts: (n: number) => (n === 0 ? 'No open alerts' : plural(n, 'open alert', 'open alerts')),

@@ -49,7 +49,7 @@ pub use record::{
     HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
 };
 pub use secret::{Secret, SecretKeys};
-pub use state::{CatalogState, volume_names};
+pub use state::{CatalogPart, CatalogState, volume_names};
 pub use volume_group::{VolumeGroup, VolumeGroupId};
 
 /// Maximum number of administrators.

@@ -32,6 +32,13 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         self.len
     }
 
+    /// Returns true if both maps consist of the same chunks in memory. Equal maps with other chunks
+    /// return false.
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+        self.chunks.len() == other.chunks.len()
+            && self.chunks.iter().zip(&other.chunks).all(|(chunk, other)| Arc::ptr_eq(chunk, other))
+    }
+
     /// Returns the value of a key.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let chunk = self.chunks.get(self.chunk_of(key))?;

@@ -1,9 +1,12 @@
 //! State of the catalog at one moment.
 
+mod changed;
 mod host_groups;
 mod policies;
 mod protection;
 mod volume_groups;
+
+pub use changed::CatalogPart;
 
 use crate::admin::{Admin, Audit};
 use crate::delivery::DeliverySettings;

@@ -63,6 +63,8 @@ pub(crate) struct AlertMonitor {
 #[derive(Default)]
 struct Alerts {
     last: u64,
+    /// Number of changes of the lists below.
+    revision: u64,
     open: BTreeMap<(Code, String), Alert>,
     closed: VecDeque<Alert>,
     /// Changes that are not delivered yet.
@@ -91,13 +93,19 @@ impl AlertMonitor {
         }
     }
 
+    /// Returns a number that changes whenever an alert does.
+    pub(crate) fn revision(&self) -> u64 {
+        self.alerts.lock().revision
+    }
+
     /// Records that a destination has got the alert.
     pub(crate) fn mark_notified(&self, id: &str, now_ms: u64) {
         let mut alerts = self.alerts.lock();
-        let Alerts { open, closed, .. } = &mut *alerts;
+        let Alerts { open, closed, revision, .. } = &mut *alerts;
         let known = open.values_mut().chain(closed).find(|alert| alert.id == id);
         if let Some(alert) = known.filter(|alert| alert.notified.is_none()) {
             alert.notified = Some(now_ms);
+            *revision += 1;
         }
     }
 
@@ -372,6 +380,7 @@ impl Alerts {
                         (known.actual, known.expected) = (condition.actual, condition.expected);
                         known.severity = condition.severity.to_owned();
                         known.updated = now_ms;
+                        self.revision += 1;
                     }
                     if is_worse {
                         self.changes.push((Event::Worsened, known.clone()));
@@ -380,6 +389,7 @@ impl Alerts {
                 }
                 None => {
                     self.last += 1;
+                    self.revision += 1;
                     let alert = opened(self.last, condition, now_ms);
                     new.push(alert.clone());
                     self.changes.push((Event::Opened, alert.clone()));
@@ -390,6 +400,7 @@ impl Alerts {
         let over: Vec<_> = self.open.keys().filter(|key| !present.contains(*key)).cloned().collect();
         for mut alert in over.iter().filter_map(|key| self.open.remove(key)) {
             alert.state = "closed".to_owned();
+            self.revision += 1;
             (alert.closed, alert.updated, alert.flagged) = (Some(now_ms), now_ms, false);
             self.changes.push((Event::Closed, alert.clone()));
             self.closed.push_back(alert);

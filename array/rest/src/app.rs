@@ -1,6 +1,8 @@
 //! The state that all request handlers share.
 
 use crate::alert_monitor::AlertMonitor;
+use crate::change_feed::ChangeFeed;
+use crate::change_watch::{Counts, Measured, watch_catalog};
 use crate::delivery::Delivery;
 use crate::limiter::LoginLimiter;
 use crate::measurements::Telemetry;
@@ -10,6 +12,7 @@ use crate::space::SpaceAccounting;
 use crate::token::MAX_SLOW_VERIFICATIONS;
 use catalog::Catalog;
 use engine::Service;
+use parking_lot::Mutex;
 use platform::LogLimit;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +41,10 @@ pub struct App {
     pub(crate) alerts: AlertMonitor,
     /// The queues of notices about alerts.
     pub(crate) delivery: Arc<Delivery>,
+    /// The changes that streams of events report.
+    pub(crate) changes: Arc<ChangeFeed>,
+    /// The measurements that were reported last.
+    measured: Mutex<Measured>,
     pub(crate) sessions: Sessions,
     pub(crate) limiter: LoginLimiter,
     /// Permits for computing slow hashes of tokens.
@@ -60,6 +67,8 @@ impl App {
         let space = SpaceAccounting::new(catalog.clone(), engine.clone());
         let delivery = Arc::<Delivery>::default();
         let alerts = AlertMonitor::new(catalog.clone(), engine.clone(), delivery.clone());
+        let changes = Arc::<ChangeFeed>::default();
+        watch_catalog(&catalog, &changes);
         Arc::new(Self {
             catalog,
             engine,
@@ -71,7 +80,9 @@ impl App {
             space,
             alerts,
             delivery,
-            sessions: Sessions::default(),
+            sessions: Sessions::new(changes.clone()),
+            changes,
+            measured: Mutex::default(),
             limiter: LoginLimiter::default(),
             slow_verifications: Arc::new(Semaphore::new(MAX_SLOW_VERIFICATIONS)),
             login_log: LogLimit::default(),
@@ -93,7 +104,8 @@ impl App {
         }
     }
 
-    /// Reads the performance counters. To be called every [`telemetry::SAMPLE_MS`].
+    /// Reads the performance counters, and reports the measurements that changed. To be called
+    /// every [`telemetry::SAMPLE_MS`].
     pub fn read_performance(&self, now_ms: u64) {
         let state = self.catalog.state();
         let host_of = |initiator: &str| state.host_of_initiator(initiator).map(|host| host.id.0);
@@ -102,6 +114,13 @@ impl App {
             state.group_of_volume(volume).map(|group| group.id.0)
         };
         self.telemetry.monitor.read(now_ms, &host_of, &group_of);
+        let space = self.engine.space();
+        let counts = Counts {
+            alerts: self.alerts.revision(),
+            data: (space.changes, space.data),
+            counted_ms: self.space.counted_ms(),
+        };
+        self.changes.note(&self.measured.lock().changes(&self.telemetry, counts));
     }
 
     /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns

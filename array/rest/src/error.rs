@@ -33,6 +33,8 @@ pub(crate) enum RestError {
     TooSlow,
     /// Too many logins failed.
     TooManyLogins,
+    /// All places of streams are taken.
+    TooManyStreams,
     /// The array failed.
     Internal(String),
 }
@@ -175,6 +177,11 @@ impl IntoResponse for RestError {
                 let message = "Too many failed logins from this address; wait one minute.".to_owned();
                 (StatusCode::TOO_MANY_REQUESTS, Json(GatewayError { message })).into_response()
             }
+            Self::TooManyStreams => one(
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::LimitReached,
+                "limit reached: too many streams of events are open; close one, or read the lists at intervals.",
+            ),
             Self::Internal(message) => {
                 tracing::error!("request failed: {message}");
                 one(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, &message)

@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::call::Call;
 use crate::error::RestError;
 use crate::routes::{ROUTES, Route};
-use crate::{absent, console, login, metrics};
+use crate::{absent, console, events, login, metrics};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -19,6 +19,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         router.route(route.path, on(route.filter(), move |state, request| run(state, request, route)))
     });
     let versioned = versioned
+        .route("/events", get(events::stream))
         .route("/login", post(login::login))
         .route("/logout", post(login::logout))
         .fallback(absent::answer)

@@ -74,6 +74,7 @@ pub struct Server {
     address: SocketAddr,
     acceptor: TlsAcceptor,
     router: Router,
+    app: Arc<App>,
     pub(crate) timeouts: Timeouts,
 }
 
@@ -92,8 +93,8 @@ impl Server {
         let path = directory.join(SOCKET_FILE);
         let local = LocalListener::bind(&path)
             .map_err(|error| ServeError::BindLocal { path: path.display().to_string(), error })?;
-        let (acceptor, router) = (TlsAcceptor::from(identity.config()), router(app));
-        Ok(Self { listener, local, address: bound, acceptor, router, timeouts: Timeouts::default() })
+        let (acceptor, router) = (TlsAcceptor::from(identity.config()), router(app.clone()));
+        Ok(Self { listener, local, address: bound, acceptor, router, app, timeouts: Timeouts::default() })
     }
 
     /// Returns the bound address.
@@ -111,6 +112,7 @@ impl Server {
             () = accept_local(&self.local, &serving, &local) => {}
         }
         drop((self.listener, self.local));
+        self.app.changes.close();
         let all_ended = async {
             network.wait_empty().await;
             local.wait_empty().await;

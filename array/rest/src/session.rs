@@ -1,9 +1,11 @@
 //! Sessions: opened by `login`, ended by `logout` or 30 minutes without a request.
 
+use crate::change_feed::{ChangeFeed, ChangeKind};
 use crate::source::Source;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum time between two requests of a session.
@@ -32,13 +34,21 @@ struct Session {
 
 /// The open sessions by token. They are in memory only, so clients log in again after a restart.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
+pub(crate) struct Sessions {
+    open: Mutex<HashMap<String, Session>>,
+    changes: Arc<ChangeFeed>,
+}
 
 impl Sessions {
+    /// Creates the list. Each start and end of a session is reported to `changes`.
+    pub(crate) fn new(changes: Arc<ChangeFeed>) -> Self {
+        Self { open: Mutex::default(), changes }
+    }
+
     /// Opens a session and returns its token.
     pub(crate) fn open(&self, admin: &str, start: Start) -> io::Result<String> {
         let token: String = platform::random::bytes::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut sessions = self.0.lock();
+        let mut sessions = self.open.lock();
         sessions.retain(|_, session| start.at.saturating_duration_since(session.last) < IDLE);
         let own = || sessions.iter().filter(|(_, session)| session.admin == admin);
         if own().count() >= MAX_SESSIONS {
@@ -46,12 +56,14 @@ impl Sessions {
             oldest.and_then(|oldest| sessions.remove(&oldest));
         }
         sessions.insert(token.clone(), Session { admin: admin.to_owned(), last: start.at, start });
+        drop(sessions);
+        self.changes.note(&[ChangeKind::Sessions]);
         Ok(token)
     }
 
     /// Returns the administrator of a session that has not expired, and restarts its idle time.
     pub(crate) fn touch(&self, token: &str, now: Instant) -> Option<String> {
-        let mut sessions = self.0.lock();
+        let mut sessions = self.open.lock();
         let session = sessions.get_mut(token)?;
         if now.duration_since(session.last) >= IDLE {
             sessions.remove(token);
@@ -63,14 +75,14 @@ impl Sessions {
 
     /// Returns the administrator of a session that has not expired. Its idle time continues.
     pub(crate) fn peek(&self, token: &str, now: Instant) -> Option<String> {
-        let sessions = self.0.lock();
+        let sessions = self.open.lock();
         let session = sessions.get(token)?;
         (now.duration_since(session.last) < IDLE).then(|| session.admin.clone())
     }
 
     /// Lists the sessions that have not expired, oldest first: administrator and start.
     pub(crate) fn list(&self, now: Instant) -> Vec<(String, Start)> {
-        let sessions = self.0.lock();
+        let sessions = self.open.lock();
         let open = sessions.values().filter(|session| now.saturating_duration_since(session.last) < IDLE);
         let mut listed: Vec<_> = open.map(|session| (session.admin.clone(), session.start)).collect();
         listed.sort_by_key(|(_, start)| start.at);
@@ -79,12 +91,17 @@ impl Sessions {
 
     /// Ends a session. Returns false if it does not exist.
     pub(crate) fn close(&self, token: &str) -> bool {
-        self.0.lock().remove(token).is_some()
+        let is_open = self.open.lock().remove(token).is_some();
+        if is_open {
+            self.changes.note(&[ChangeKind::Sessions]);
+        }
+        is_open
     }
 
     /// Ends all sessions of an administrator, for example when the token is replaced.
     pub(crate) fn close_all(&self, admin: &str) {
-        self.0.lock().retain(|_, session| session.admin != admin);
+        self.open.lock().retain(|_, session| session.admin != admin);
+        self.changes.note(&[ChangeKind::Sessions]);
     }
 }
 
@@ -141,7 +158,7 @@ mod tests {
         for n in 1..=MAX_SESSIONS as u64 {
             sessions.open("admin", at(start + Duration::from_millis(n))).unwrap();
         }
-        assert_eq!(sessions.0.lock().len(), MAX_SESSIONS);
+        assert_eq!(sessions.open.lock().len(), MAX_SESSIONS);
         assert!(sessions.touch(&first, start).is_none());
         let other = sessions.open("other", at(start + Duration::from_secs(1))).unwrap();
         assert_eq!(sessions.list(start).len(), MAX_SESSIONS + 1);

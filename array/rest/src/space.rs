@@ -110,6 +110,11 @@ impl SpaceAccounting {
         true
     }
 
+    /// Returns the time of the last count (ms since 1970); 0 before the first one.
+    pub(crate) fn counted_ms(&self) -> u64 {
+        self.counted().map_or(0, |counted| counted.as_of_ms)
+    }
+
     /// Returns whether the last count is still up to date.
     pub(crate) fn is_current(&self) -> bool {
         self.counted().is_some_and(|counted| counted.versions == self.versions())

@@ -3,6 +3,7 @@
 mod browser;
 mod delivery;
 mod dialect;
+mod events;
 mod groups;
 mod inventory;
 mod lists;

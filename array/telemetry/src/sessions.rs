@@ -69,6 +69,8 @@ pub struct RefusedLogin {
 #[derive(Default)]
 struct Table {
     next: u64,
+    /// Number of changes of the lists below.
+    version: u64,
     live: BTreeMap<u64, SessionInfo>,
     ended: VecDeque<EndedSession>,
     refused: VecDeque<RefusedLogin>,
@@ -89,6 +91,7 @@ impl SessionTable {
     pub fn add(self: &Arc<Self>, info: SessionInfo) -> SessionGuard {
         let mut table = self.0.lock();
         table.next += 1;
+        table.version += 1;
         let id = table.next;
         table.live.insert(id, info);
         SessionGuard { table: self.clone(), id }
@@ -102,10 +105,16 @@ impl SessionTable {
         let is_same = |known: &RefusedLogin| known.initiator == initiator && known.peer.ip() == peer.ip();
         let earlier = table.refused.iter().position(is_same).and_then(|at| table.refused.remove(at));
         let count = earlier.map_or(0, |earlier| earlier.count) + 1;
+        table.version += 1;
         if table.refused.len() >= MAX_REFUSED {
             table.refused.pop_front();
         }
         table.refused.push_back(RefusedLogin { initiator, peer, last_ms: now_ms, count, reason: reason.to_owned() });
+    }
+
+    /// Returns a number that changes whenever one of the lists does.
+    pub fn version(&self) -> u64 {
+        self.0.lock().version
     }
 
     /// Returns the sessions that exist, in order of their logins.
@@ -129,6 +138,7 @@ impl SessionGuard {
     pub fn end(self, reason: &str, now_ms: u64) {
         let mut table = self.table.0.lock();
         if let Some(info) = table.live.remove(&self.id) {
+            table.version += 1;
             if table.ended.len() >= MAX_ENDED {
                 table.ended.pop_front();
             }
@@ -140,7 +150,10 @@ impl SessionGuard {
 impl Drop for SessionGuard {
     /// A session whose task was cancelled ends without a record.
     fn drop(&mut self) {
-        self.table.0.lock().live.remove(&self.id);
+        let mut table = self.table.0.lock();
+        if table.live.remove(&self.id).is_some() {
+            table.version += 1;
+        }
     }
 }
 

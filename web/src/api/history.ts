@@ -2,6 +2,7 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { call, type Params, serverNow } from './client';
+import { pace } from './live';
 import { queryClient } from './queries';
 import type { Items, Performance } from './types';
 
@@ -85,7 +86,7 @@ export const useLatest = (subject: Subject) =>
     queryKey: [path(subject), named(subject)],
     queryFn: ({ signal }) =>
       call<Items<Performance>>('GET', path(subject), named(subject), undefined, {}, signal),
-    refetchInterval: LIVE_MS,
+    refetchInterval: pace(path(subject), LIVE_MS),
     select: (data) => data.items[0],
   });
 

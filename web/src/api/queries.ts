@@ -1,7 +1,8 @@
-/** What the console reads, and how often. Nothing is read while the tab is hidden. */
+/** What the console reads, and how often without live updates. Nothing is read while the tab is hidden. */
 
 import { QueryCache, QueryClient, useQuery } from '@tanstack/react-query';
 import { ApiError, call, type Params } from './client';
+import { pace } from './live';
 import { noteAnswer, noteFailure } from './session';
 import type {
   Admin,
@@ -51,7 +52,7 @@ function list<T>(path: string, params: Params, interval: number, isEnabled = tru
     queryKey: [path, params],
     queryFn: ({ signal }: { signal: AbortSignal }) =>
       call<Items<T>>('GET', path, params, undefined, {}, signal),
-    refetchInterval: interval,
+    refetchInterval: pace(path, interval),
     enabled: isEnabled,
   } as const;
 }
@@ -172,7 +173,7 @@ function whole<T>(path: string, params: Params, interval: number, pages = MOST_P
       }
       return items;
     },
-    refetchInterval: interval,
+    refetchInterval: pace(path, interval),
   } as const;
 }
 
@@ -273,6 +274,13 @@ export const useOffloads = (of: { volume?: string; host?: string } = {}) =>
           (of.host === undefined || item.host.name === of.host),
       ),
   });
+
+/** Marks the lists that show something of a path as out of date. Only visible ones are read at once. */
+export function markOutOfDate(paths: ReadonlySet<string> | null) {
+  return paths === null
+    ? refresh()
+    : queryClient.invalidateQueries({ predicate: ({ queryKey: [path] }) => paths.has(String(path)) });
+}
 
 /** Marks everything as out of date, after a change. */
 export function refresh() {

@@ -3,7 +3,8 @@
 import { Modal } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react';
-import { refresh, useArray, useOpenAlerts } from '../api/queries';
+import { follow, useIsCut } from '../api/live';
+import { markOutOfDate, refresh, useArray, useOpenAlerts } from '../api/queries';
 import { useSession } from '../api/session';
 import { clock, timeZone } from '../format/time';
 import { cause } from '../pages/sentence';
@@ -72,6 +73,8 @@ export function Shell() {
   useEffect(() => {
     if (name) document.title = `${name} · ${text.product}`;
   }, [name]);
+  const isIn = !session.isOut && name !== undefined;
+  useEffect(() => (isIn ? follow(markOutOfDate) : undefined), [isIn]);
   if (session.isOut && !array.data) return <LoginPage />;
   return (
     <>
@@ -221,6 +224,7 @@ function Header({ openPalette }: { openPalette: () => void }) {
   const array = useArray();
   const alerts = useOpenAlerts();
   const switchTheme = useThemeSwitch();
+  const isCut = useIsCut();
   const open = alerts.data?.length ?? 0;
   return (
     <header className="top">
@@ -240,7 +244,11 @@ function Header({ openPalette }: { openPalette: () => void }) {
         <Self />
         <span className={`live${session.silentSince ? ' silent' : ''}`} role="status">
           <i />
-          {session.silentSince ? text.header.silent(clock(session.silentSince)) : text.header.live}
+          {session.silentSince
+            ? text.header.silent(clock(session.silentSince))
+            : isCut
+              ? text.header.polled
+              : text.header.live}
         </span>
         <Link
           className="icon-button"
