@@ -12,6 +12,7 @@ pub(crate) use delivery::{
 pub(crate) use policy::{MemberArgs, PolicyCommand, RuleArgs};
 pub(crate) use vgroup::VolumeGroupCommand;
 
+use crate::top::{Order, Screen};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::Listing;
 use serde::Deserialize;
@@ -98,6 +99,8 @@ pub(crate) enum Command {
     Alert(Admin<AlertCommand>),
     /// Deliver alerts by mail, syslog, SNMP traps and web hooks
     Delivery(Admin<DeliveryCommand>),
+    /// Watch IOPS, bandwidth, latency and VAAI commands live
+    Top(TopArgs),
     /// Show the admin's API token, or replace it
     Token(TokenArgs),
     /// Check the on-disk structures of a stopped array
@@ -327,6 +330,38 @@ pub(crate) struct MonitorArgs {
     /// Show the past instead: up to 366d (s, min, h, d)
     #[arg(long, value_name = "TIME", conflicts_with_all = ["interval", "repeat"])]
     pub(crate) historical: Option<String>,
+}
+
+/// Watch IOPS, bandwidth, latency and VAAI commands live
+///
+/// Keys: 1 to 6 or Tab choose a screen, s the order, ? lists the others, q quits. If the input or
+/// the output is not a terminal, one reading is printed. NO_COLOR turns colours off.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ibid top                                  the active volumes
+  ibid top --screen connections --sort bytes
+  ibid top --once --screen hosts | head     one reading as text")]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientOptions,
+    #[command(flatten)]
+    pub(crate) options: TopOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopOptions {
+    /// First screen
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) screen: Screen,
+    /// Order of the rows
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) sort: Order,
+    /// Seconds between two readings
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(2..=86_400))]
+    pub(crate) interval: u64,
+    /// Print one reading as text
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 #[derive(Debug, Subcommand)]

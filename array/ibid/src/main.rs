@@ -16,11 +16,12 @@ mod medium;
 mod output;
 mod problem;
 mod serve;
+mod top;
 mod usage;
 
 use access::Access;
 use clap::Subcommand;
-use cli::{Admin, Command};
+use cli::{Admin, Command, TopArgs};
 use problem::Problem;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,6 +41,10 @@ fn main() -> ExitCode {
         Command::Admin(group) => run(data, group, admin::account),
         Command::Alert(group) => run(data, group, admin::alert),
         Command::Delivery(group) => run(data, group, admin::delivery),
+        Command::Top(args) => {
+            let TopArgs { client, options } = args;
+            top::top(&Access { data, options: client }, &options)
+        }
         Command::Fsck(args) => return fsck::run(data, &args),
         Command::Doctor(args) => return doctor::run(data, args),
         Command::Completion { shell } => manual::completion(shell),

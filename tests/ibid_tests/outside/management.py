@@ -1,4 +1,5 @@
-"""Public management clients against a running array: py-pure-client, with every call that reads, and Ansible. Mail about alerts."""
+"""Public management clients against a running array: py-pure-client, with every call that reads, and Ansible. Mail about alerts, and
+`ibid top`."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.procs import Failed, run as run_command
+from ibid_tests.outside import top
 from ibid_tests.outside.result import Lab, Result, Skip, checks
 
 SUITE = "management"
@@ -38,8 +40,8 @@ def interpreter(lab: Lab) -> Path:
 
 
 def run(lab: Lab) -> Iterator[Result]:
-    yield from checks(SUITE, [("alerts-by-mail", lambda: alerts_by_mail(lab))])
-    yield from checks(SUITE, [("openapi", lambda: openapi(lab))])
+    own = [("alerts-by-mail", alerts_by_mail), ("top", top.in_a_terminal), ("openapi", openapi)]
+    yield from checks(SUITE, [(name, lambda check=check: check(lab)) for name, check in own])
     python = interpreter(lab)
     yield from flows(lab, [str(python), str(PURE)])
     folder = next(python.parents[1].glob("collections-*"), None)

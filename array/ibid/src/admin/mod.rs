@@ -17,6 +17,7 @@ pub(crate) use array::{array, token};
 pub(crate) use delivery::delivery;
 pub(crate) use health::{alert, scrub};
 pub(crate) use host::host;
+pub(crate) use monitor::{latency, rate};
 pub(crate) use policy::policy;
 pub(crate) use snap::snap;
 pub(crate) use vgroup::vgroup;

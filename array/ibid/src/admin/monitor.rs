@@ -61,12 +61,13 @@ fn rows(figures: &[Performance]) -> String {
     table(&head, &right, figures.iter().map(row).collect())
 }
 
-fn rate(bytes: u64) -> String {
+/// Formats bytes per second.
+pub(crate) fn rate(bytes: u64) -> String {
     if bytes == 0 { "0".to_owned() } else { types::format_capacity(bytes) }
 }
 
 /// Formats a latency in microseconds. Without commands it is unknown.
-fn latency(commands: u64, micros: u64) -> String {
+pub(crate) fn latency(commands: u64, micros: u64) -> String {
     match micros {
         0 if commands == 0 => "-".to_owned(),
         0..1000 => format!("{micros} µs"),
