@@ -1,5 +1,6 @@
 //! The public interface of a mounted datastore: files by path.
 
+use crate::extent;
 use crate::fenced::FencedDisk;
 use crate::file::{File, FileAccess};
 use crate::format::{self, volume_of};
@@ -34,7 +35,11 @@ pub struct VolumeInfo {
     pub partition_lba: u64,
     /// Size of the partition in sectors.
     pub sectors: u64,
-    /// Number of 1 MiB file blocks.
+    /// Bytes of a file block.
+    pub block_bytes: u64,
+    /// Number of extents: devices that hold a part of the datastore.
+    pub extents: usize,
+    /// Number of file blocks.
     pub blocks: u64,
     /// Maximum number of files and directories.
     pub files: u64,
@@ -49,13 +54,15 @@ impl VolumeInfo {
             created: superblock.created,
             partition_lba: partition,
             sectors: superblock.geometry.sectors,
-            blocks: u64::from(superblock.geometry.blocks),
+            block_bytes: superblock.geometry.block_bytes(),
+            extents: superblock.extents.len() + 1,
+            blocks: superblock.geometry.usable_blocks(),
             files: u64::from(superblock.geometry.descriptors),
         }
     }
 }
 
-/// Space of a datastore, in 1 MiB blocks.
+/// Space of a datastore, in file blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatastoreSpace {
     /// Total number of blocks.
@@ -80,7 +87,7 @@ pub struct Stat {
     pub kind: FileKind,
     /// Length in bytes; 0 for directories.
     pub size: u64,
-    /// Allocated 1 MiB blocks; 0 for directories.
+    /// Allocated file blocks; 0 for directories.
     pub blocks: u64,
     /// Last change of a size or an entry, in milliseconds since 1970.
     pub modified: u64,
@@ -129,13 +136,40 @@ impl Datastore {
         Ok(found.map(|found| VolumeInfo::of(&found.superblock, found.partition)))
     }
 
+    /// Returns the whole disk of a datastore, which may have extents on other devices. `others` are
+    /// the devices to search; without extents, returns the device itself.
+    ///
+    /// # Errors
+    /// [`DatastoreError::MissingExtent`] if an extent is on none of them.
+    pub async fn whole_disk(
+        disk: &Arc<dyn SharedDisk>,
+        others: &[Arc<dyn SharedDisk>],
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<Arc<dyn SharedDisk>> {
+        extent::whole_disk(disk, others, runtime).await
+    }
+
+    /// Extends a datastore that no host has mounted by the space of another device, whose content
+    /// is lost. `disk` is the [`whole_disk`](Self::whole_disk).
+    ///
+    /// # Errors
+    /// [`DatastoreError::Unsuitable`] if the device holds a datastore or an extent, or is too small.
+    pub async fn extend(
+        disk: &Arc<dyn SharedDisk>,
+        addition: &Arc<dyn SharedDisk>,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Result<()> {
+        extent::extend(disk, addition, runtime).await
+    }
+
     /// Returns the space of a device's datastore without mounting it.
     pub async fn probe_space(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<DatastoreSpace> {
         let timing = Timing::default();
         let found = volume_of(disk, runtime, timing, Purpose::Inspect).await?.ok_or(DatastoreError::NotADatastore)?;
+        extent::require_all(disk, &found)?;
         let io = Io::new(Arc::clone(disk), found.partition, Arc::clone(runtime), timing, Purpose::Inspect);
         let free = scan(&io, &found.superblock, Resource::Blocks).await?;
-        let blocks = u64::from(found.superblock.geometry.blocks);
+        let blocks = found.superblock.geometry.usable_blocks();
         Ok(DatastoreSpace { blocks, free: free.into_iter().map(u64::from).sum() })
     }
 

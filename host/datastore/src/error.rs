@@ -10,6 +10,9 @@ pub enum DatastoreError {
     /// The device holds no datastore of this format.
     #[error("no datastore found on the device")]
     NotADatastore,
+    /// The datastore has extents on devices that were not found.
+    #[error("extents of the datastore on no device of the host: {0}; claim their devices")]
+    MissingExtent(usize),
     /// The device, the partition, the label or the times are unsuitable.
     #[error("{0}")]
     Unsuitable(&'static str),

@@ -8,7 +8,7 @@ use crate::mounted::Mounted;
 use bytes::Bytes;
 use multipath::{
     AtsOutcome, CopyRun, CountersSnapshot, DeviceError, DeviceLimits, DiskFuture, DiskIdentity, IoPermission,
-    Latencies, Primitive, ProvisioningExtent, SharedDisk, VaaiStatus,
+    Latencies, Primitive, ProvisioningExtent, SharedDisk, SpanMember, VaaiStatus,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -120,6 +120,10 @@ impl SharedDisk for FencedDisk {
         self.disk().identity()
     }
 
+    fn members(&self) -> &[SpanMember] {
+        self.disk().members()
+    }
+
     fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         self.issue(RetryPolicy::Reads, None, move || self.disk().read(lba, blocks))
     }
@@ -143,7 +147,12 @@ impl SharedDisk for FencedDisk {
     fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         let onto_itself = destination.identity().name == self.identity().name && multipath::overlaps_itself(&runs);
         let policy = if onto_itself { RetryPolicy::Never } else { RetryPolicy::Repeatable };
-        self.issue(policy, Some(destination), move || self.disk().copy(destination, runs.clone()))
+        Box::pin(async move {
+            for (from, to, runs) in multipath::split_copy(self.disk(), destination, &runs)? {
+                self.issue(policy, Some(destination), move || from.copy(to, runs.clone())).await?;
+            }
+            Ok(())
+        })
     }
 
     fn reserve(&self) -> DiskFuture<'_, ()> {

@@ -4,7 +4,7 @@ use crate::layout::descriptor::{Descriptor, Reader};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::LockOwner;
 use crate::layout::page::POINTERS;
-use crate::layout::{FS_BLOCK_BYTES, FS_BLOCK_SECTORS, SECTOR_BYTES};
+use crate::layout::{FS_BLOCK_SECTORS, SECTOR_BYTES};
 use crate::map::Map;
 use crate::mounted::Mounted;
 use crate::transaction::allocate::{NumberRun, push_run};
@@ -148,9 +148,14 @@ impl File {
         self.0.content.lock().size
     }
 
-    /// Returns the length in 1 MiB blocks, rounded up.
+    /// Returns the bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
+        self.0.mounted.geometry().block_bytes()
+    }
+
+    /// Returns the length in blocks, rounded up.
     pub fn blocks(&self) -> u64 {
-        self.size().div_ceil(FS_BLOCK_BYTES)
+        self.size().div_ceil(self.block_bytes())
     }
 
     /// Returns the descriptor number: the identity of the file as long as it exists.
@@ -166,7 +171,7 @@ impl File {
     /// Returns the extents of a range of blocks without gaps, limited to the length of the file.
     pub fn extents(&self, blocks: Range<u64>) -> Vec<FileExtent> {
         let content = self.0.content.lock();
-        let end = blocks.end.min(content.size.div_ceil(FS_BLOCK_BYTES)) as u32;
+        let end = blocks.end.min(content.size.div_ceil(self.block_bytes())) as u32;
         let start = blocks.start.min(u64::from(end)) as u32;
         let mut extents = Vec::new();
         let mut at = start;
@@ -191,7 +196,7 @@ impl File {
 
     /// Sets the length. New space is a hole; blocks beyond the new end are freed.
     pub async fn set_size(&self, bytes: u64) -> Result<()> {
-        let blocks = u32::try_from(bytes.div_ceil(FS_BLOCK_BYTES)).map_err(|_| DatastoreError::TooLarge)?;
+        let blocks = u32::try_from(bytes.div_ceil(self.block_bytes())).map_err(|_| DatastoreError::TooLarge)?;
         if bytes < self.size() {
             self.punch_from(blocks).await?;
         }
@@ -275,7 +280,9 @@ impl File {
                 })
             });
             given.extend(
-                gave.await?.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * FS_BLOCK_SECTORS)),
+                gave.await?
+                    .iter()
+                    .map(|(first, length)| (self.0.lba(*first), u64::from(*length) * self.0.block_sectors())),
             );
             end = start;
         }
@@ -314,7 +321,8 @@ impl File {
     pub async fn exchange_free(&self, blocks: u64, cursor: &mut Cursor) -> Result<Vec<(u64, u64)>> {
         let held = self.within(0..self.blocks())?;
         let is_small = u64::from(held.end).max(blocks) <= EXCHANGED_BLOCKS;
-        let at_once = is_small && self.0.start_of_step(held) == Some(0) && cursor.0 < self.0.mounted.geometry().blocks;
+        let at_once =
+            is_small && self.0.start_of_step(held) == Some(0) && cursor.0 < self.0.mounted.geometry().block_numbers();
         if !at_once {
             self.punch(0..self.blocks()).await?;
         }
@@ -323,7 +331,7 @@ impl File {
 
     async fn take_free_from(&self, blocks: u64, cursor: &mut Cursor, mut gives: bool) -> Result<Vec<(u64, u64)>> {
         let mut taken: Vec<NumberRun> = Vec::new();
-        let all = self.0.mounted.geometry().blocks;
+        let all = self.0.mounted.geometry().block_numbers();
         let mut missing = u32::try_from(blocks).unwrap_or(u32::MAX);
         while missing > 0 && cursor.0 < all {
             let (from, most) = (cursor.0, missing.min(self.0.step()));
@@ -338,16 +346,20 @@ impl File {
             missing -= runs.iter().map(|run| run.1).sum::<u32>();
             runs.into_iter().for_each(|run| push_run(&mut taken, run));
         }
-        Ok(taken.iter().map(|(first, length)| (self.0.lba(*first), u64::from(*length) * FS_BLOCK_SECTORS)).collect())
+        Ok(taken
+            .iter()
+            .map(|(first, length)| (self.0.lba(*first), u64::from(*length) * self.0.block_sectors()))
+            .collect())
     }
 
     /// Reads bytes up to the end of the file. For small files; virtual disks use [`File::extents`].
     pub async fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let end = self.size().min(offset.saturating_add(bytes));
+        let block = self.block_bytes();
         let mut data = Vec::with_capacity(end.saturating_sub(offset) as usize);
-        for extent in self.extents(offset / FS_BLOCK_BYTES..end.div_ceil(FS_BLOCK_BYTES)) {
-            let begin = extent.block * FS_BLOCK_BYTES;
-            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * FS_BLOCK_BYTES));
+        for extent in self.extents(offset / block..end.div_ceil(block)) {
+            let begin = extent.block * block;
+            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * block));
             match extent.state {
                 ExtentState::Hole | ExtentState::ToBeZeroed { .. } => data.resize(data.len() + (to - from) as usize, 0),
                 ExtentState::Written { lba } => data.extend(self.0.read_bytes(lba, from - begin..to - begin).await?),
@@ -362,19 +374,20 @@ impl File {
             .checked_add(bytes.len() as u64)
             .filter(|end| *end <= self.size())
             .ok_or(DatastoreError::OutOfRange)?;
-        let blocks = offset / FS_BLOCK_BYTES..end.div_ceil(FS_BLOCK_BYTES);
+        let block = self.block_bytes();
+        let blocks = offset / block..end.div_ceil(block);
         self.allocate(blocks.clone(), BlockFill::ToBeZeroed).await?;
         for extent in self.extents(blocks.clone()) {
-            let begin = extent.block * FS_BLOCK_BYTES;
+            let begin = extent.block * block;
             let lba = match extent.state {
                 ExtentState::Written { lba } => lba,
                 ExtentState::ToBeZeroed { lba } => {
-                    self.0.zero(lba, extent.blocks * FS_BLOCK_SECTORS).await?;
+                    self.0.zero(lba, extent.blocks * self.0.block_sectors()).await?;
                     lba
                 }
                 ExtentState::Hole => return Err(DatastoreError::OutOfRange),
             };
-            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * FS_BLOCK_BYTES));
+            let (from, to) = (offset.max(begin), end.min(begin + extent.blocks * block));
             let part = &bytes[(from - offset) as usize..(to - offset) as usize];
             self.0.write_bytes(lba, from - begin, part).await?;
         }
@@ -422,7 +435,7 @@ async fn take_free_step(
     });
     let ahead: Vec<u64> = ahead.map(|(index, _)| geometry.cluster_sector(Resource::Blocks, index as u32)).collect();
     transaction.lock_all(&ahead).await?;
-    while at < geometry.blocks && missing > 0 && locked < STEP_CLUSTERS {
+    while at < geometry.block_numbers() && missing > 0 && locked < STEP_CLUSTERS {
         let found = transaction.take_in(Resource::Blocks, at / per, at % per, missing).await?.unwrap_or_default();
         at = match found.last() {
             // The cluster may have more free blocks.
@@ -439,7 +452,7 @@ async fn take_free_step(
         map.fill(first..first + count, &runs, true);
     }
     if count > 0 || gives {
-        node.descriptor.size = (u64::from(first + count) * FS_BLOCK_BYTES).into();
+        node.descriptor.size = (u64::from(first + count) * geometry.block_bytes()).into();
         node.store(transaction, map).await?;
         node.put(transaction);
     }
@@ -452,6 +465,10 @@ impl Shared {
     /// Returns the first sector of a block on the device.
     fn lba(&self, block: u32) -> u64 {
         self.mounted.io.partition + self.mounted.geometry().block_sector(block)
+    }
+
+    fn block_sectors(&self) -> u64 {
+        self.mounted.geometry().block_sectors.into()
     }
 
     /// Returns the maximum number of blocks that one transaction changes.

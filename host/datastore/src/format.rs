@@ -9,12 +9,15 @@ use crate::layout::gpt::{self, Partition, TABLE_SECTORS};
 use crate::layout::heartbeat::{Slot, SlotState};
 use crate::layout::lock::Guarded;
 use crate::layout::superblock::{MAX_LABEL_BYTES, Superblock};
-use crate::layout::{Image, MAX_HOSTS, SECTOR_BYTES};
+use crate::layout::{FS_BLOCK_SECTORS, Image, MAX_HOSTS, SECTOR_BYTES};
 use crate::options::{FormatOptions, Timing};
 use crate::{DatastoreError, Result, Runtime, VolumeUuid};
 use bytes::{Bytes, BytesMut};
 use multipath::SharedDisk;
 use std::sync::Arc;
+
+/// Block sizes of a datastore.
+const BLOCK_MIB: [u32; 4] = [1, 2, 4, 8];
 
 /// A datastore found on a device.
 pub(crate) struct FoundVolume {
@@ -24,7 +27,12 @@ pub(crate) struct FoundVolume {
 }
 
 /// Returns access to a device that is only inspected, or that no other host uses yet.
-fn inspection_io(disk: &Arc<dyn SharedDisk>, partition: u64, runtime: &Arc<dyn Runtime>, timing: Timing) -> Io {
+pub(crate) fn inspection_io(
+    disk: &Arc<dyn SharedDisk>,
+    partition: u64,
+    runtime: &Arc<dyn Runtime>,
+    timing: Timing,
+) -> Io {
     Io::new(Arc::clone(disk), partition, Arc::clone(runtime), timing, Purpose::Inspect)
 }
 
@@ -78,8 +86,12 @@ pub(crate) async fn format(
     if !gpt::fits(partition, identity.blocks) {
         return Err(DatastoreError::Unsuitable("cannot create a datastore: partition does not fit on the device"));
     }
-    let geometry = Geometry::plan(sectors).ok_or(DatastoreError::Unsuitable(
-        "cannot create a datastore: partition is smaller than 32 MiB or larger than 2 PiB",
+    if !BLOCK_MIB.contains(&options.block_mib) {
+        return Err(DatastoreError::Unsuitable("cannot create a datastore: block size must be 1, 2, 4 or 8 MiB"));
+    }
+    let block_sectors = options.block_mib * FS_BLOCK_SECTORS as u32;
+    let geometry = Geometry::plan(sectors, block_sectors).ok_or(DatastoreError::Unsuitable(
+        "cannot create a datastore: partition has fewer than 16 blocks after 32 MiB, or more than 2 PiB",
     ))?;
     let uuid = options.uuid.unwrap_or_else(|| new_uuid(runtime));
     let superblock = Superblock {
@@ -89,6 +101,7 @@ pub(crate) async fn format(
         created: runtime.unix_millis(),
         partition_lba: partition.first,
         geometry,
+        extents: Vec::new(),
     };
     refuse_mounted(disk, runtime).await?;
     // Reserves the unit, as ESXi does, so that no other host accesses it. A device without
@@ -99,7 +112,7 @@ pub(crate) async fn format(
     written.map(|()| superblock)
 }
 
-fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
+pub(crate) fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&runtime.random().to_le_bytes());
     uuid[8..].copy_from_slice(&runtime.random().to_le_bytes());
@@ -107,10 +120,10 @@ fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {
 }
 
 /// Fails if a host has a datastore of the device mounted.
-async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
+pub(crate) async fn refuse_mounted(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime>) -> Result<()> {
     if is_mounted(disk, runtime).await? {
         return Err(DatastoreError::Unsuitable(
-            "cannot create a datastore: a host has the datastore on the device mounted",
+            "a host has the datastore on the device mounted; end its commands and power off its machines",
         ));
     }
     Ok(())
@@ -174,7 +187,7 @@ async fn write_all(
 }
 
 /// Writes consecutive sectors in chunks of 1 MiB.
-async fn write_images(io: &Io, first: u64, images: impl Iterator<Item = Image>) -> Result<()> {
+pub(crate) async fn write_images(io: &Io, first: u64, images: impl Iterator<Item = Image>) -> Result<()> {
     const CHUNK: usize = 1 << 20;
     let mut at = first;
     let mut chunk = BytesMut::with_capacity(CHUNK);

@@ -56,6 +56,7 @@ async fn examine(
 ) -> Result<(CheckReport, Vec<checker::WrongCluster>)> {
     let timing = Timing::default();
     let found = volume_of(disk, runtime, timing, Purpose::Inspect).await?.ok_or(DatastoreError::NotADatastore)?;
+    crate::extent::require_all(disk, &found)?;
     let copy: Arc<dyn SharedDisk> = Arc::new(OverlayDisk::new(Arc::clone(disk)));
     let io = Io::new(copy, found.partition, Arc::clone(runtime), timing, Purpose::Inspect);
     let volume = VolumeInfo::of(&found.superblock, found.partition);

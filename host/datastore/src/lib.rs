@@ -7,6 +7,7 @@
 
 mod datastore;
 mod error;
+mod extent;
 mod fenced;
 mod file;
 mod format;

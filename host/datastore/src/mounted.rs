@@ -81,6 +81,7 @@ impl Mounted {
     ) -> Result<Arc<Self>> {
         let found =
             volume_of(&disk, &runtime, options.timing, Purpose::Mount).await?.ok_or(DatastoreError::NotADatastore)?;
+        crate::extent::require_all(&disk, &found)?;
         if !disabled.command_bound {
             disk.limit_command_time(options.timing.io_lifetime);
         }

@@ -13,6 +13,9 @@ pub struct FormatOptions {
     pub mode: Mode,
     /// First sector of the partition: 34 or more. 2048 aligns blocks to 1 MiB of the device.
     pub partition_lba: u64,
+    /// Size of a file block in MiB: 1, 2, 4 or 8, as in VMFS 3. Copies between datastores with
+    /// different block sizes are not offloaded.
+    pub block_mib: u32,
     /// Size of the partition in bytes; `None` uses the whole device.
     pub size: Option<u64>,
     /// UUID; `None` creates a new one.
@@ -22,7 +25,14 @@ pub struct FormatOptions {
 impl FormatOptions {
     /// Uses the whole device from sector 2048 on, with a new UUID.
     pub fn new(label: &str, mode: Mode) -> Self {
-        Self { label: label.to_owned(), mode, partition_lba: DEFAULT_PARTITION_LBA, size: None, uuid: None }
+        Self {
+            label: label.to_owned(),
+            mode,
+            partition_lba: DEFAULT_PARTITION_LBA,
+            block_mib: 1,
+            size: None,
+            uuid: None,
+        }
     }
 }
 

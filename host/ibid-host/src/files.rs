@@ -7,7 +7,7 @@ use crate::interrupt::until_stopped;
 use crate::out::{out, outln};
 use crate::vmfs::{Volumes, failed};
 use clap::Subcommand;
-use datastore::{Datastore, FS_BLOCK_BYTES, File, FileAccess, FileKind, Stat};
+use datastore::{Datastore, File, FileAccess, FileKind, Stat};
 use platform::LocalFile;
 use std::path::{Path, PathBuf};
 
@@ -114,7 +114,7 @@ async fn list(volumes: &mut Volumes, path: &str, long: bool) -> Result<(), Failu
         }
         match datastore.stat(&below).await {
             Ok(stat) => {
-                outln!("{}", long_line(&stat, &name));
+                outln!("{}", long_line(&stat, datastore.info().block_bytes, &name));
             }
             // Another host has removed it.
             Err(datastore::DatastoreError::NotFound) => {}
@@ -125,7 +125,7 @@ async fn list(volumes: &mut Volumes, path: &str, long: bool) -> Result<(), Failu
 }
 
 /// Formats a line of `ls -l`: kind and lock, size, allocated MiB, date, name.
-fn long_line(stat: &Stat, name: &str) -> String {
+fn long_line(stat: &Stat, block_bytes: u64, name: &str) -> String {
     let kind = if stat.kind == FileKind::Directory { 'd' } else { '-' };
     let lock = match (stat.owner.is_some(), stat.readers) {
         (true, _) => 'w',
@@ -133,7 +133,12 @@ fn long_line(stat: &Stat, name: &str) -> String {
         (false, _) => 'r',
     };
     let date = esxi_host::timestamp(stat.modified);
-    format!("{kind}{lock} {:>16} {:>8}M {} {name}", stat.size, stat.blocks, date.get(..19).unwrap_or(&date))
+    format!(
+        "{kind}{lock} {:>16} {:>8}M {} {name}",
+        stat.size,
+        stat.blocks * (block_bytes >> 20),
+        date.get(..19).unwrap_or(&date)
+    )
 }
 
 async fn remove(volumes: &mut Volumes, path: &str, recursive: bool) -> Result<(), Failure> {
@@ -197,7 +202,7 @@ async fn copy(volumes: &mut Volumes, from: &str, to: &str) -> Result<(), Failure
 
 /// Returns whether the next step of a file has no blocks.
 fn is_hole(file: &File, at: u64) -> bool {
-    let blocks = at / FS_BLOCK_BYTES..(at + STEP_BYTES).div_ceil(FS_BLOCK_BYTES);
+    let blocks = at / file.block_bytes()..(at + STEP_BYTES).div_ceil(file.block_bytes());
     file.extents(blocks).iter().all(|extent| extent.state == datastore::ExtentState::Hole)
 }
 
@@ -242,7 +247,7 @@ async fn space(volumes: &mut Volumes, bytes: bool) -> Result<(), Failure> {
         let space = datastore.space().await.map_err(failed(&info.label))?;
         let used = space.blocks - space.free;
         let size = |blocks: u64| {
-            let size = blocks * FS_BLOCK_BYTES;
+            let size = blocks * info.block_bytes;
             if bytes { size.to_string() } else { format!("{:.1}G", size as f64 / f64::from(1 << 30)) }
         };
         let percent = (used * 100).div_ceil(space.blocks.max(1));
@@ -273,8 +278,8 @@ mod tests {
             owner: None,
             readers: 1,
         };
-        assert_eq!(long_line(&stat, "a.vmdk"), "-r          5242880        3M 2000-02-29T12:34:56 a.vmdk");
+        assert_eq!(long_line(&stat, 1 << 20, "a.vmdk"), "-r          5242880        3M 2000-02-29T12:34:56 a.vmdk");
         let directory = Stat { kind: FileKind::Directory, size: 0, blocks: 0, readers: 0, ..stat };
-        assert!(long_line(&directory, "vm").starts_with("d- "));
+        assert!(long_line(&directory, 1 << 20, "vm").starts_with("d- "));
     }
 }

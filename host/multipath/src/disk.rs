@@ -3,6 +3,7 @@
 use crate::counters::{CountersSnapshot, Latencies};
 use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
+use crate::spanned::SpanMember;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::Bytes;
 use initiator::CopyRun;
@@ -94,6 +95,11 @@ impl IoPermission {
 pub trait SharedDisk: Send + Sync {
     /// Returns the identity and size of the unit.
     fn identity(&self) -> &DiskIdentity;
+
+    /// Returns the members of a disk that consists of others; none for a single device.
+    fn members(&self) -> &[SpanMember] {
+        &[]
+    }
 
     /// Sends READ(16).
     fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes>;

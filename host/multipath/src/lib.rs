@@ -12,6 +12,7 @@ mod error;
 mod identity;
 mod iscsi_disk;
 mod memory;
+mod spanned;
 mod vaai;
 
 pub use counters::{CountersSnapshot, DeviceCounters, Latencies, OffloadCount, Statistics};
@@ -25,4 +26,5 @@ pub use iscsi_disk::{
 };
 pub use memory::{FaultHook, InjectedOutcome, Injection, MemoryArray, MemoryHostDisk, Operation};
 pub use scsi::lba_status::ProvisioningStatus;
+pub use spanned::{MemberCopy, SpanMember, SpannedDisk, split_copy};
 pub use vaai::{Primitive, PrimitiveState, Support, VaaiStatus};

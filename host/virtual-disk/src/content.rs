@@ -111,6 +111,11 @@ impl Content {
         self.blocks(0..self.bytes)
     }
 
+    /// Returns the end of the last block in bytes.
+    pub(crate) fn end(&self) -> u64 {
+        self.all().end * self.file.block_bytes()
+    }
+
     /// Returns the blocks that contain any of these bytes.
     pub(crate) fn blocks(&self, bytes: Range<u64>) -> Range<u64> {
         let block = self.file.block_bytes();

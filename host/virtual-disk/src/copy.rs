@@ -3,7 +3,7 @@
 use crate::content::Content;
 use crate::error::Result;
 use crate::format::DiskFormat;
-use crate::layout::join;
+use crate::layout::{Placed, join};
 use crate::map::State;
 use crate::mover::{Advance, CopyOrder, HostCopyReason, Mover, MoverSettings, MoverWork};
 use std::ops::Range;
@@ -59,7 +59,8 @@ impl<'a> Copier<'a> {
     /// called for all bytes of the range, including those that need no copy.
     pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<HostCopyReason>> {
         let (source, destination) = (self.source, self.destination);
-        let written = source.used(source.blocks(range.clone()));
+        let (end, block) = (destination.end(), u64::from(source.disk().identity().block_bytes));
+        let written = before(source.used(source.blocks(range.clone())), end, block);
         let blocks = destination.blocks(range.clone());
         if self.format.is_thick() {
             destination.allocate(blocks.clone()).await?;
@@ -68,8 +69,14 @@ impl<'a> Copier<'a> {
                 destination.allocate(destination.blocks(run.offset..run.end())).await?;
             }
         }
+        if destination.file().block_bytes() > source.file().block_bytes() {
+            // A block that the copy covers only in part has old data in the rest.
+            for run in &written {
+                destination.zero_rest(destination.blocks(run.offset..run.end()), &|_| ()).await?;
+            }
+        }
         let room = destination.placed(blocks.clone(), |_| true);
-        let joints = join(&written, &room, u64::from(source.disk().identity().block_bytes));
+        let joints = join(&written, &room, block);
         let moved: u64 = joints.iter().map(|joint| joint.bytes).sum();
         let why = self.mover.copy((source.disk(), destination.disk()), &joints, self.order, advance).await?;
         destination.note_written(written).await?;
@@ -84,4 +91,10 @@ impl<'a> Copier<'a> {
         }
         Ok(why)
     }
+}
+
+/// Returns the parts of runs before `end`: the last block of a disk may be longer than the disk.
+fn before(runs: Vec<Placed>, end: u64, block: u64) -> Vec<Placed> {
+    let cut = |run: Placed| run.part(run.offset, end.saturating_sub(run.offset), block);
+    runs.into_iter().map(cut).filter(|run| run.bytes > 0).collect()
 }

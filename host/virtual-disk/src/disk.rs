@@ -15,7 +15,7 @@ use crate::raw_device::RawDevice;
 use crate::store::{FileAccess, Store};
 use crate::transfer::xcopy_bytes;
 use bytes::Bytes;
-use datastore::{Datastore, FS_BLOCK_BYTES};
+use datastore::Datastore;
 use multipath::SharedDisk;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -137,7 +137,7 @@ impl VirtualDisk {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
         let place = Place { store: store.clone(), path: path.to_owned(), descriptor };
-        let file = store.create_flat(&place.flat_path(), bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
+        let file = store.create_flat(&place.flat_path(), bytes).await?;
         let filled = match Content::open(Arc::clone(&file), bytes, settings).await {
             Ok(content) => fill(content).await,
             Err(error) => Err(error),
@@ -217,7 +217,7 @@ impl VirtualDisk {
         self.content().format(thin)
     }
 
-    /// Returns the number of allocated 1 MiB blocks, and how many of them are not zeroed yet.
+    /// Returns the number of allocated blocks, and how many of them are not zeroed yet.
     pub fn allocated(&self) -> (u64, u64) {
         self.content().allocated()
     }
@@ -260,8 +260,7 @@ impl VirtualDisk {
     /// Returns the properties that the rules of EXTENDED COPY depend on.
     fn end(&self) -> CopyEnd {
         let (kind, content) = (self.place().descriptor.create_type, self.content());
-        let arrays = vec![content.disk().identity().array.clone()];
-        CopyEnd { block_bytes: block_bytes(&content), kind, format: self.format(), arrays }
+        CopyEnd { block_bytes: block_bytes(&content), kind, format: self.format(), arrays: arrays(content.disk()) }
     }
 
     /// Returns how to copy to a disk with this content.
@@ -272,7 +271,7 @@ impl VirtualDisk {
             block_bytes: block_bytes(destination),
             kind: target.kind,
             format,
-            arrays: vec![destination.disk().identity().array.clone()],
+            arrays: arrays(destination.disk()),
         };
         let plan = CopyPlan { source, destination, target_has_snapshots: target.has_snapshots };
         CopyOrder { forbidden: forbidden(&plan), xcopy_bytes }
@@ -335,7 +334,7 @@ impl VirtualDisk {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
         let place = Place { store, path: target.path.clone(), descriptor };
-        let file = place.store.create_flat(&place.flat_path(), source.bytes().next_multiple_of(FS_BLOCK_BYTES)).await?;
+        let file = place.store.create_flat(&place.flat_path(), source.bytes()).await?;
         match self.mirror_to(&place, target, Arc::clone(&file), format, progress).await {
             Ok((mirrored, report)) => Ok(DiskMove { disk: self, place, file, mirror: Some(mirrored), report }),
             Err(error) => {
@@ -493,6 +492,14 @@ impl OldDisk {
     /// Removes them.
     pub(crate) async fn remove(&self) -> Result<()> {
         self.0.remove().await
+    }
+}
+
+/// Returns the arrays with the extents of a datastore.
+fn arrays(disk: &dyn SharedDisk) -> Vec<String> {
+    match disk.members() {
+        [] => vec![disk.identity().array.clone()],
+        members => members.iter().map(|member| member.disk.identity().array.clone()).collect(),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) trait FlatFile: Send + Sync {
     /// Marks blocks as written.
     fn set_written(&self, blocks: Range<u64>) -> FileAnswer<'_, ()>;
 
-    /// Extends the file to this many bytes without allocating blocks.
+    /// Extends the file to this many bytes, in whole blocks, without allocating blocks.
     fn grow(&self, bytes: u64) -> FileAnswer<'_, ()>;
 
     /// Frees blocks: another file may use them from now on.

@@ -3,7 +3,7 @@
 use crate::error::{Result, VirtualDiskError};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
 use crate::map::State;
-use datastore::{BlockFill, Datastore, FS_BLOCK_BYTES, File};
+use datastore::{BlockFill, Datastore, File};
 use multipath::SharedDisk;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,11 +45,11 @@ impl Store {
         Ok(self.0.stat(path).await?.size)
     }
 
-    /// Creates a sparse flat file of `bytes` bytes and opens it exclusively. It is temporary until
+    /// Creates a sparse flat file of at least `bytes` bytes, in whole blocks, and opens it exclusively. It is temporary until
     /// it is kept.
     pub(crate) async fn create_flat(&self, path: &str, bytes: u64) -> Result<Arc<dyn FlatFile>> {
         let file = self.0.create_temporary(path).await?;
-        if let Err(error) = file.set_size(bytes).await {
+        if let Err(error) = file.set_size(bytes.next_multiple_of(file.block_bytes())).await {
             // The error of the size is returned; the empty file is removed if possible.
             let _ = file.close().await;
             let _ = self.0.remove(path).await;
@@ -129,12 +129,12 @@ impl FlatFile for Flat {
     }
 
     fn block_bytes(&self) -> u64 {
-        FS_BLOCK_BYTES
+        self.file.block_bytes()
     }
 
     fn runs(&self) -> FileAnswer<'_, Vec<FileRun>> {
         Box::pin(async move {
-            let blocks = self.file.size().div_ceil(FS_BLOCK_BYTES);
+            let blocks = self.file.blocks();
             Ok(self.file.extents(0..blocks).iter().filter_map(run).collect())
         })
     }
@@ -151,7 +151,7 @@ impl FlatFile for Flat {
     }
 
     fn grow(&self, bytes: u64) -> FileAnswer<'_, ()> {
-        Box::pin(async move { Ok(self.file.set_size(bytes).await?) })
+        Box::pin(async move { Ok(self.file.set_size(bytes.next_multiple_of(self.file.block_bytes())).await?) })
     }
 
     fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()> {

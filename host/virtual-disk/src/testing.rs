@@ -8,10 +8,15 @@ use std::sync::Arc;
 pub(crate) fn quiet(_: u64) {}
 
 async fn mount(array: &MemoryArray, label: &str) -> Datastore {
+    mount_with(array, &FormatOptions::new(label, Mode::V6)).await
+}
+
+/// Creates a datastore of 4 GiB with these options on an array.
+pub(crate) async fn mount_with(array: &MemoryArray, options: &FormatOptions) -> Datastore {
     let name = array.create(4 << 30 >> 9);
     let disk: Arc<dyn SharedDisk> = Arc::new(array.open(&name, "esx01").unwrap());
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
-    Datastore::format(&disk, &FormatOptions::new(label, Mode::V6), &runtime).await.unwrap();
+    Datastore::format(&disk, options, &runtime).await.unwrap();
     Datastore::mount(disk, &MountOptions::new("esx01"), runtime).await.unwrap()
 }
 

@@ -104,7 +104,7 @@ async fn iterate(
         if runs.is_empty() {
             return Ok((iterations, blocks));
         }
-        let count = sectors(&runs) / datastore::FS_BLOCK_SECTORS;
+        let count = sectors(&runs) / block_sectors(datastore);
         if !mover.unmap(disk.as_ref(), &runs).await? {
             return Err(VirtualDiskError::NoUnmap(uuid));
         }
@@ -112,6 +112,11 @@ async fn iterate(
         iterations += 1;
         blocks += count;
     }
+}
+
+/// Returns the sectors of a file block.
+fn block_sectors(datastore: &Datastore) -> u64 {
+    datastore.info().block_bytes / datastore::SECTOR_BYTES as u64
 }
 
 fn sectors(runs: &[(u64, u64)]) -> u64 {
@@ -141,8 +146,9 @@ pub async fn balloon(
 async fn fill(datastore: &Datastore, file: &File, wanted: u64, mover: &Mover) -> Result<u64> {
     let mut cursor = Cursor::default();
     let mut taken = Vec::new();
-    while sectors(&taken) / datastore::FS_BLOCK_SECTORS < wanted {
-        let runs = file.take_free(wanted - sectors(&taken) / datastore::FS_BLOCK_SECTORS, &mut cursor).await?;
+    let block = block_sectors(datastore);
+    while sectors(&taken) / block < wanted {
+        let runs = file.take_free(wanted - sectors(&taken) / block, &mut cursor).await?;
         if runs.is_empty() {
             break;
         }
@@ -151,7 +157,7 @@ async fn fill(datastore: &Datastore, file: &File, wanted: u64, mover: &Mover) ->
     if !mover.unmap(datastore.disk().as_ref(), &taken).await? {
         return Err(VirtualDiskError::NoUnmap(datastore.info().uuid.to_string()));
     }
-    Ok(sectors(&taken) / datastore::FS_BLOCK_SECTORS)
+    Ok(sectors(&taken) / block)
 }
 
 /// The rate of automatic space reclamation on VMFS 6 (`esxcli storage vmfs reclaim config`).

@@ -16,6 +16,7 @@ from pathlib import Path
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.procs import Failed, free_ports, run as run_command
 from ibid_tests.outside.campaign import Campaign
+from ibid_tests.outside.layouts import layouts
 from ibid_tests.outside.qemu import image as image_file
 from ibid_tests.outside.result import Lab, Result, Skip, checks
 
@@ -100,7 +101,7 @@ class Site:
 def run(lab: Lab) -> Iterator[Result]:
     with Array(lab.bin, capacity="16GiB", portals=2, base=lab.scratch("arrays")) as array:
         site = Site(lab, array)
-        yield from checks(SUITE, steps(site, FULL_VERBS if lab.full else VERBS))
+        yield from checks(SUITE, steps(lab, site, FULL_VERBS if lab.full else VERBS))
 
 
 def wait_for(path: Path, text: str, limit: float = 60) -> None:
@@ -172,7 +173,7 @@ def verify(url: str, model: dict[int, int], write: bool) -> None:
     assert "Pattern verification failed" not in text and "error" not in text.lower(), text[-500:]
 
 
-def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
+def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
     one, two, array = site.one, site.two, site.array
 
     def in_use() -> str:
@@ -371,6 +372,13 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         site.clean()
         return f"{len(found)} rules named on the terminal and in the log"
 
+    def shapes() -> str:
+        with Array(lab.bin, capacity="4GiB", portals=1, base=lab.scratch("arrays")) as other:
+            other.start()
+            said = layouts(one, array, other, site.home)
+        site.clean()
+        return said
+
     def measured() -> str:
         """fio writes and verifies an exported disk while it moves, and while it is cloned."""
         if not shutil.which("fio") or "nbd" not in run_command(["fio", "--enghelp"]).stdout:
@@ -468,6 +476,7 @@ def steps(site: Site, verbs: int) -> list[tuple[str, Callable[[], str | None]]]:
         ("files of a datastore", files),
         ("a disk exported by NBD, while it moves", exported),
         ("rules that exclude XCOPY", rules),
+        ("block sizes, extents, and two arrays", shapes),
         ("fio on an exported disk, moved and cloned", measured),
         ("a guest by hand", guest),
         ("campaign of random commands and faults", lambda: Campaign(site, verbs, RECOVERY).run()),

@@ -8,7 +8,7 @@ use crate::layout::descriptor::{Descriptor, FileKind, ROOT_DIRECTORY};
 use crate::layout::geometry::Resource;
 use crate::layout::lock::{Guarded, Kind};
 use crate::tree::{Directory, read_map};
-use crate::{DatastoreError, FS_BLOCK_BYTES, Result};
+use crate::{DatastoreError, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sectors per read.
@@ -32,7 +32,7 @@ impl Used {
         Self(BTreeMap::from([
             (Resource::Descriptors, words(geometry.descriptors)),
             (Resource::Pages, words(geometry.pages)),
-            (Resource::Blocks, words(geometry.blocks)),
+            (Resource::Blocks, words(geometry.block_numbers())),
         ]))
     }
 
@@ -54,6 +54,11 @@ impl Used {
 /// Checks everything below the superblock.
 pub(super) async fn walk(check: &mut Check) -> Result<Totals> {
     let mut used = Used::new(check);
+    for extent in check.superblock.geometry.extents() {
+        for block in extent.first_block..extent.first_block + extent.reserved {
+            used.add(Resource::Blocks, block);
+        }
+    }
     let mut totals = Totals::default();
     let descriptors = descriptors(check, &mut used, &mut totals).await?;
     names(check, &descriptors).await?;
@@ -121,7 +126,8 @@ async fn map(
         }
         FileKind::Directory => totals.directories += 1,
     }
-    let fits = kind == FileKind::Directory || u64::from(map.end()) <= descriptor.size.get().div_ceil(FS_BLOCK_BYTES);
+    let fits = kind == FileKind::Directory
+        || u64::from(map.end()) <= descriptor.size.get().div_ceil(check.superblock.geometry.block_bytes());
     let counts = (descriptor.leaves.get(), u64::from(descriptor.pages.get()));
     if !fits || counts != (map.leaves(), map.pages().count() as u64) {
         check.problems.push(Problem::Counts { descriptor: index });
@@ -173,9 +179,12 @@ async fn names(check: &mut Check, descriptors: &BTreeMap<u32, Descriptor>) -> Re
 /// Compares the clusters of a resource with the used numbers.
 async fn clusters(check: &mut Check, used: &Used, resource: Resource) -> Result<()> {
     let (geometry, volume) = (check.superblock.geometry, check.superblock.uuid);
-    let count = geometry.clusters(resource);
-    for first in (0..count).step_by(CHUNK as usize) {
-        let sectors = u64::from(count - first).min(CHUNK);
+    let runs = geometry.cluster_runs(resource).into_iter();
+    let pieces = runs.flat_map(|(first, count)| {
+        let pieces = (0..count).step_by(CHUNK as usize);
+        pieces.map(move |at| (first + at, u64::from(count - at).min(CHUNK)))
+    });
+    for (first, sectors) in pieces {
         for (index, image) in (first..).zip(check.images(geometry.cluster_sector(resource, first), sectors).await?) {
             let sector = geometry.cluster_sector(resource, index);
             let Some(cluster) = Cluster::load(&image, resource, index, &geometry, volume) else {

@@ -1,7 +1,8 @@
 //! Division of a partition. It is fixed at creation and follows from a few numbers in the
 //! superblock.
 
-use super::{FS_BLOCK_SECTORS, MAX_HOSTS, PAGE_SECTORS};
+use super::superblock::MAX_EXTENTS;
+use super::{FS_BLOCK_SECTORS, MAX_HOSTS, PAGE_SECTORS, SECTOR_BYTES};
 
 /// Descriptors per cluster.
 pub(crate) const DESCRIPTORS_PER_CLUSTER: u32 = 256;
@@ -15,6 +16,10 @@ pub(crate) const HEARTBEATS_AT: u64 = 128;
 pub(crate) const BACKUP_AT: u64 = 1024;
 /// First sector of the journals.
 const JOURNALS_AT: u64 = FS_BLOCK_SECTORS;
+/// Sectors of a file block: 1, 2, 4 or 8 MiB, as in VMFS 3.
+const BLOCK_SECTORS: [u32; 4] = [2048, 4096, 8192, 16384];
+/// First sector of the clusters on an extent after the first.
+pub(crate) const EXTENT_CLUSTERS_AT: u64 = 128;
 /// Minimum number of file blocks.
 const MIN_BLOCKS: u64 = 16;
 /// Sectors of a journal on a datastore smaller than `LARGE_BLOCKS`, and on a larger one.
@@ -49,12 +54,36 @@ pub(crate) struct Geometry {
     pub(crate) blocks: u32,
     /// File blocks per cluster; the last cluster may have fewer.
     pub(crate) blocks_per_cluster: u32,
+    /// Sectors of a file block.
+    pub(crate) block_sectors: u32,
+    /// Sectors of the extents after the first; 0 after the last one.
+    pub(crate) extents: [u64; MAX_EXTENTS],
+}
+
+/// Division of an extent after the first. Its blocks begin at its first sector; those with its
+/// header and clusters are never free, so no run of blocks continues from one extent to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExtentPlan {
+    /// First sector.
+    pub(crate) base: u64,
+    /// First cluster of blocks.
+    pub(crate) first_cluster: u32,
+    /// Number of clusters.
+    pub(crate) clusters: u32,
+    /// First block.
+    pub(crate) first_block: u32,
+    /// Number of blocks.
+    pub(crate) blocks: u32,
+    /// Number of blocks with its header and clusters.
+    pub(crate) reserved: u32,
 }
 
 impl Geometry {
-    /// Plans a new datastore of `sectors` sectors; `None` if it is too small or too large.
-    pub(crate) fn plan(sectors: u64) -> Option<Self> {
+    /// Plans a new datastore of `sectors` sectors with file blocks of `block_sectors` sectors;
+    /// `None` if it is too small or too large.
+    pub(crate) fn plan(sectors: u64, block_sectors: u32) -> Option<Self> {
         let whole = sectors / FS_BLOCK_SECTORS;
+        let most_blocks = (sectors / u64::from(block_sectors)).min(MAX_BLOCKS);
         let descriptors = (whole / 16).next_power_of_two().clamp(256, 65536) as u32;
         let pages = (whole / 508 + u64::from(descriptors)).next_multiple_of(u64::from(PAGES_PER_CLUSTER));
         let plan = Self {
@@ -63,11 +92,13 @@ impl Geometry {
             descriptors,
             pages: u32::try_from(pages).ok()?,
             blocks: 0,
-            blocks_per_cluster: (whole / 64).next_power_of_two().clamp(32, u64::from(MAX_PER_CLUSTER)) as u32,
+            blocks_per_cluster: (most_blocks / 64).next_power_of_two().clamp(32, u64::from(MAX_PER_CLUSTER)) as u32,
+            block_sectors,
+            extents: [0; MAX_EXTENTS],
         };
         // The block clusters precede the blocks, so first assume the maximum number of blocks.
-        let most = Self { blocks: u32::try_from(whole.min(MAX_BLOCKS)).ok()?, ..plan };
-        let blocks = sectors.checked_sub(most.blocks_at())? / FS_BLOCK_SECTORS;
+        let most = Self { blocks: u32::try_from(most_blocks).ok()?, ..plan };
+        let blocks = sectors.checked_sub(most.blocks_at())? / u64::from(block_sectors);
         let blocks = blocks.min(MAX_BLOCKS);
         // Fewer blocks need no more clusters, so the plan fits the partition.
         (blocks >= MIN_BLOCKS).then_some(Self { blocks: blocks as u32, ..plan })
@@ -81,9 +112,11 @@ impl Geometry {
             && self.descriptors > 0
             && self.pages > 0
             && (16..=65536).contains(&self.journal_sectors)
+            && BLOCK_SECTORS.contains(&self.block_sectors)
             && (1..=MAX_PER_CLUSTER).contains(&self.blocks_per_cluster)
             && u64::from(self.blocks) <= MAX_BLOCKS
-            && self.block_sector(self.blocks) <= self.sectors
+            && self.blocks_at() + u64::from(self.blocks) * u64::from(self.block_sectors) <= self.sectors
+            && self.extent_plans().is_some()
     }
 
     /// Returns the first sector of a host's journal.
@@ -96,8 +129,63 @@ impl Geometry {
         match resource {
             Resource::Descriptors => self.descriptors / DESCRIPTORS_PER_CLUSTER,
             Resource::Pages => self.pages / PAGES_PER_CLUSTER,
-            Resource::Blocks => self.blocks.div_ceil(self.blocks_per_cluster),
+            Resource::Blocks => self.extents().last().map_or(self.first_clusters(), |e| e.first_cluster + e.clusters),
         }
+    }
+
+    /// Returns the clusters of blocks on the first extent.
+    fn first_clusters(&self) -> u32 {
+        self.blocks.div_ceil(self.blocks_per_cluster)
+    }
+
+    /// Returns the extents after the first; `None` if one is too small or has too many blocks.
+    fn extent_plans(&self) -> Option<Vec<ExtentPlan>> {
+        let (mut base, mut cluster, mut plans) = (self.sectors, self.first_clusters(), Vec::new());
+        for sectors in self.extents.into_iter().take_while(|sectors| *sectors > 0) {
+            let blocks = u32::try_from(sectors / u64::from(self.block_sectors)).ok()?;
+            let clusters = blocks.div_ceil(self.blocks_per_cluster);
+            let reserved = (EXTENT_CLUSTERS_AT + u64::from(clusters)).div_ceil(u64::from(self.block_sectors)) as u32;
+            let first_block = cluster.checked_mul(self.blocks_per_cluster)?;
+            let end = u64::from(first_block) + u64::from(blocks);
+            if u64::from(blocks) < u64::from(reserved) + MIN_BLOCKS || end > MAX_BLOCKS {
+                return None;
+            }
+            plans.push(ExtentPlan { base, first_cluster: cluster, clusters, first_block, blocks, reserved });
+            (base, cluster) = (base + sectors, cluster + clusters);
+        }
+        Some(plans)
+    }
+
+    /// Returns the extents after the first.
+    pub(crate) fn extents(&self) -> Vec<ExtentPlan> {
+        // Valid geometries have plans.
+        self.extent_plans().unwrap_or_default()
+    }
+
+    /// Returns this datastore with one more extent; `None` if it is too small, or if there are too
+    /// many extents or blocks.
+    pub(crate) fn extended(&self, sectors: u64) -> Option<Self> {
+        let mut more = *self;
+        *more.extents.iter_mut().find(|sectors| **sectors == 0)? = sectors;
+        more.extent_plans().filter(|_| sectors > 0).map(|_| more)
+    }
+
+    /// Returns the number of the last block plus one.
+    pub(crate) fn block_numbers(&self) -> u32 {
+        self.extents().last().map_or(self.blocks, |extent| extent.first_block + extent.blocks)
+    }
+
+    /// Returns the number of blocks that files can have.
+    pub(crate) fn usable_blocks(&self) -> u64 {
+        let more = self.extents().iter().map(|extent| u64::from(extent.blocks - extent.reserved)).sum::<u64>();
+        u64::from(self.blocks) + more
+    }
+
+    fn extent_of_cluster(&self, cluster: u32) -> Option<ExtentPlan> {
+        if self.extents[0] == 0 || cluster < self.first_clusters() {
+            return None;
+        }
+        self.extents().into_iter().rev().find(|extent| cluster >= extent.first_cluster)
     }
 
     /// Returns the number of items in a full cluster of a resource.
@@ -111,6 +199,12 @@ impl Geometry {
 
     /// Returns the number of items in cluster `index`.
     pub(crate) fn in_cluster(&self, resource: Resource, index: u32) -> u32 {
+        if resource == Resource::Blocks
+            && let Some(extent) = self.extent_of_cluster(index)
+        {
+            let before = (index - extent.first_cluster).saturating_mul(self.blocks_per_cluster);
+            return extent.blocks.saturating_sub(before).min(self.blocks_per_cluster);
+        }
         let all = match resource {
             Resource::Descriptors => self.descriptors,
             Resource::Pages => self.pages,
@@ -120,7 +214,7 @@ impl Geometry {
         all.saturating_sub(index.saturating_mul(per)).min(per)
     }
 
-    /// Returns the first cluster sector of a resource.
+    /// Returns the first cluster sector of a resource on the first extent.
     pub(crate) fn clusters_at(&self, resource: Resource) -> u64 {
         let journals_end = self.journal_at(MAX_HOSTS as u16);
         let aligned = |resource| u64::from(self.clusters(resource)).next_multiple_of(PAGE_SECTORS);
@@ -133,12 +227,25 @@ impl Geometry {
 
     /// Returns the sector of a cluster.
     pub(crate) fn cluster_sector(&self, resource: Resource, index: u32) -> u64 {
-        self.clusters_at(resource) + u64::from(index)
+        match self.extent_of_cluster(index).filter(|_| resource == Resource::Blocks) {
+            Some(extent) => extent.base + EXTENT_CLUSTERS_AT + u64::from(index - extent.first_cluster),
+            None => self.clusters_at(resource) + u64::from(index),
+        }
+    }
+
+    /// Returns the runs of consecutive cluster sectors of a resource: first cluster and count.
+    pub(crate) fn cluster_runs(&self, resource: Resource) -> Vec<(u32, u32)> {
+        let mut runs = vec![(0, self.clusters(resource))];
+        if resource == Resource::Blocks {
+            runs[0].1 = self.first_clusters();
+            runs.extend(self.extents().iter().map(|extent| (extent.first_cluster, extent.clusters)));
+        }
+        runs
     }
 
     /// Returns the sector of a file descriptor.
     pub(crate) fn descriptor_sector(&self, descriptor: u32) -> u64 {
-        let clusters = u64::from(self.clusters(Resource::Blocks)).next_multiple_of(PAGE_SECTORS);
+        let clusters = u64::from(self.first_clusters()).next_multiple_of(PAGE_SECTORS);
         self.clusters_at(Resource::Blocks) + clusters + u64::from(descriptor)
     }
 
@@ -149,11 +256,20 @@ impl Geometry {
 
     /// Returns the first sector of the file blocks.
     pub(crate) fn blocks_at(&self) -> u64 {
-        self.page_sector(self.pages).next_multiple_of(FS_BLOCK_SECTORS)
+        self.page_sector(self.pages).next_multiple_of(u64::from(self.block_sectors))
     }
 
     /// Returns the first sector of a file block.
     pub(crate) fn block_sector(&self, block: u32) -> u64 {
-        self.blocks_at() + u64::from(block) * FS_BLOCK_SECTORS
+        let (first, base) = match self.extent_of_cluster(block / self.blocks_per_cluster) {
+            Some(extent) => (extent.first_block, extent.base),
+            None => (0, self.blocks_at()),
+        };
+        base + u64::from(block - first) * u64::from(self.block_sectors)
+    }
+
+    /// Returns the bytes of a file block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        u64::from(self.block_sectors) * SECTOR_BYTES as u64
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod descriptor;
+pub(crate) mod extent;
 pub(crate) mod geometry;
 pub(crate) mod gpt;
 pub(crate) mod heartbeat;
@@ -16,9 +17,9 @@ pub(crate) mod superblock;
 
 /// Bytes of a sector: the unit of ATS.
 pub const SECTOR_BYTES: usize = 512;
-/// Bytes of a file block.
+/// Bytes of a file block, unless the datastore was created with larger ones.
 pub const FS_BLOCK_BYTES: u64 = 1 << 20;
-/// Sectors of a file block.
+/// Sectors of such a block.
 pub const FS_BLOCK_SECTORS: u64 = FS_BLOCK_BYTES / SECTOR_BYTES as u64;
 /// Maximum number of hosts that have a datastore mounted: one heartbeat slot each.
 pub const MAX_HOSTS: usize = 64;

@@ -8,8 +8,14 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDDS\0\0";
+const SECTOR_BYTES: u32 = super::SECTOR_BYTES as u32;
 /// Maximum length of a label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 127;
+
+/// Maximum number of extents after the first.
+pub(crate) const MAX_EXTENTS: usize = 8;
+/// Format version of a datastore with several extents.
+const VERSION_EXTENTS: u16 = 2;
 
 /// Content of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +28,18 @@ pub(crate) struct Superblock {
     /// First sector of the partition on the device at creation.
     pub(crate) partition_lba: u64,
     pub(crate) geometry: Geometry,
+    /// Identities of the extents after the first, in order.
+    pub(crate) extents: Vec<ExtentUuid>,
+}
+
+/// Identity of an extent after the first.
+pub(crate) type ExtentUuid = [u8; 16];
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ExtentBytes {
+    uuid: [u8; 16],
+    sectors: U64,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -43,7 +61,8 @@ struct SuperblockBytes {
     blocks_per_cluster: U32,
     reserved: [u8; 20],
     label: [u8; 128],
-    unused: [u8; 284],
+    extents: [ExtentBytes; MAX_EXTENTS],
+    unused: [u8; 92],
     crc: U32,
 }
 
@@ -55,10 +74,10 @@ impl Superblock {
         let mut bytes = SuperblockBytes::new_zeroed();
         let length = self.label.len().min(MAX_LABEL_BYTES);
         bytes.magic = MAGIC;
-        bytes.version = VERSION.into();
+        bytes.version = if self.extents.is_empty() { VERSION } else { VERSION_EXTENTS }.into();
         bytes.mode = self.mode.number();
         bytes.label_bytes = length as u8;
-        bytes.block_bytes = (super::FS_BLOCK_BYTES as u32).into();
+        bytes.block_bytes = self.geometry.block_sectors.saturating_mul(SECTOR_BYTES).into();
         bytes.uuid = self.uuid.0;
         bytes.created = self.created.into();
         bytes.partition_lba = self.partition_lba.into();
@@ -69,6 +88,9 @@ impl Superblock {
         bytes.blocks = self.geometry.blocks.into();
         bytes.blocks_per_cluster = self.geometry.blocks_per_cluster.into();
         bytes.label[..length].copy_from_slice(&self.label.as_bytes()[..length]);
+        for ((to, uuid), sectors) in bytes.extents.iter_mut().zip(&self.extents).zip(self.geometry.extents) {
+            *to = ExtentBytes { uuid: *uuid, sectors: sectors.into() };
+        }
         let mut image = super::image_of(bytes.as_bytes());
         seal(&mut image);
         image
@@ -77,8 +99,9 @@ impl Superblock {
     /// Decodes a superblock; `None` if it is damaged or of another format.
     pub(crate) fn decode(image: &Image) -> Option<Self> {
         let bytes = SuperblockBytes::ref_from_bytes(image).ok()?;
-        let known = bytes.magic == MAGIC && bytes.version.get() == VERSION && is_sealed(image);
-        if !known || u64::from(bytes.block_bytes.get()) != super::FS_BLOCK_BYTES {
+        let known =
+            bytes.magic == MAGIC && matches!(bytes.version.get(), VERSION | VERSION_EXTENTS) && is_sealed(image);
+        if !known || !bytes.block_bytes.get().is_multiple_of(SECTOR_BYTES) {
             return None;
         }
         let label = bytes.label.get(..usize::from(bytes.label_bytes))?;
@@ -89,6 +112,8 @@ impl Superblock {
             pages: bytes.pages.get(),
             blocks: bytes.blocks.get(),
             blocks_per_cluster: bytes.blocks_per_cluster.get(),
+            block_sectors: bytes.block_bytes.get() / SECTOR_BYTES,
+            extents: bytes.extents.map(|extent| extent.sectors.get()),
         };
         geometry.is_valid().then_some(())?;
         Some(Self {
@@ -98,6 +123,7 @@ impl Superblock {
             created: bytes.created.get(),
             partition_lba: bytes.partition_lba.get(),
             geometry,
+            extents: bytes.extents.iter().take_while(|e| e.sectors.get() > 0).map(|e| e.uuid).collect(),
         })
     }
 }

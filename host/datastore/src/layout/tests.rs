@@ -16,7 +16,7 @@ const VOLUME: VolumeUuid = VolumeUuid(*b"a volume's uuid!");
 const OWNER: LockOwner = LockOwner { slot: 3, incarnation: 9, uuid: *b"a host's own id." };
 
 fn geometry() -> Geometry {
-    Geometry::plan(2 << 20).unwrap()
+    Geometry::plan(2 << 20, 2048).unwrap()
 }
 
 fn superblock() -> Superblock {
@@ -27,13 +27,15 @@ fn superblock() -> Superblock {
         created: 1_700_000_000_000,
         partition_lba: 2048,
         geometry: geometry(),
+        extents: Vec::new(),
     }
 }
 
 #[test]
 fn geometry_regions_do_not_overlap() {
-    for sectors in [65_536u64, 65_537, 2 << 20, 200 << 21, (8 << 31) - 34, 64 << 31] {
-        let plan = Geometry::plan(sectors).unwrap();
+    let sizes = [65_536u64, 65_537, 2 << 20, 200 << 21, (8 << 31) - 34, 64 << 31];
+    for (sectors, block) in sizes.into_iter().map(|sectors| (sectors, 2048)).chain([(2 << 20, 16_384)]) {
+        let plan = Geometry::plan(sectors, block).unwrap();
         assert!(plan.is_valid(), "{plan:?}");
         let marks = [
             plan.journal_at(0),
@@ -47,11 +49,11 @@ fn geometry_regions_do_not_overlap() {
         assert!(marks.is_sorted_by(|a, b| a < b), "{marks:?}");
         assert_eq!(plan.blocks_at() % FS_BLOCK_SECTORS, 0);
         let end = plan.block_sector(plan.blocks);
-        assert!(end <= sectors && (sectors - end) <= 2 * FS_BLOCK_SECTORS, "{plan:?} leaves {}", sectors - end);
+        assert!(end <= sectors && (sectors - end) <= 2 * u64::from(block), "{plan:?} leaves {}", sectors - end);
         let clusters: u32 = (0..plan.clusters(Resource::Blocks)).map(|n| plan.in_cluster(Resource::Blocks, n)).sum();
         assert_eq!(clusters, plan.blocks);
     }
-    assert_eq!(Geometry::plan(20_000), None);
+    assert_eq!(Geometry::plan(20_000, 2048), None);
 }
 
 #[test]

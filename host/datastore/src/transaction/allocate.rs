@@ -186,13 +186,16 @@ impl Transaction {
 /// Returns the free count of each cluster of a resource.
 pub(crate) async fn scan(io: &Io, superblock: &Superblock, resource: Resource) -> Result<Vec<u32>> {
     let geometry = &superblock.geometry;
-    let count = u64::from(geometry.clusters(resource));
-    let mut free = Vec::with_capacity(count as usize);
-    for first in (0..count).step_by(SCAN_SECTORS as usize) {
-        let at = geometry.clusters_at(resource) + first;
-        let bytes = io.read(at, (count - first).min(SCAN_SECTORS)).await?;
+    let mut free = Vec::with_capacity(geometry.clusters(resource) as usize);
+    let pieces = geometry.cluster_runs(resource).into_iter().flat_map(|(first, count)| {
+        let pieces = (0..count).step_by(SCAN_SECTORS as usize);
+        pieces.map(move |at| (first + at, u64::from(count - at).min(SCAN_SECTORS)))
+    });
+    for (first, sectors) in pieces {
+        let at = geometry.cluster_sector(resource, first);
+        let bytes = io.read(at, sectors).await?;
         for (offset, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
-            let index = first as u32 + offset as u32;
+            let index = first + offset as u32;
             let cluster = Cluster::load(&image_of(sector), resource, index, geometry, superblock.uuid);
             let damaged = DatastoreError::Damaged { what: "cluster", sector: at + offset as u64 };
             free.push(cluster.ok_or(damaged)?.free());

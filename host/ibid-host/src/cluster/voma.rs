@@ -4,7 +4,7 @@ use crate::esx::HostArgs;
 use crate::failure::Failure;
 use crate::interrupt::until_stopped;
 use crate::out::out;
-use crate::vmfs::options;
+use crate::vmfs::{options, whole_disk};
 use clap::{Args, ValueEnum};
 use datastore::{CheckReport, Datastore, DatastoreError, FixReport, Runtime, TokioRuntime, check, fix};
 use std::sync::Arc;
@@ -48,6 +48,7 @@ pub(crate) async fn voma(host: &HostArgs, args: &VomaArgs) -> Result<(), Failure
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     let wrong = |error: DatastoreError| Failure::Wrong(format!("{device}: {error}"));
     let work = async {
+        let disk = whole_disk(&host, &runtime, disk).await.map_err(wrong)?;
         let fixed = match args.func {
             Function::Check => None,
             Function::Fix => {
@@ -129,6 +130,8 @@ mod tests {
             created: 0,
             partition_lba: 2048,
             sectors: 4096,
+            block_bytes: 1 << 20,
+            extents: 1,
             blocks: 100,
             files: 10,
         };

@@ -2,9 +2,11 @@
 
 use super::record::{Formatter, Record};
 use crate::failure::Failure;
+use crate::vmfs::whole_disk;
 use clap::Subcommand;
-use datastore::{Datastore, DatastoreSpace, FS_BLOCK_BYTES, Runtime, TokioRuntime, VolumeInfo};
+use datastore::{Datastore, DatastoreSpace, Runtime, TokioRuntime, VolumeInfo};
 use esxi_host::EsxiHost;
+use multipath::SharedDisk;
 use std::sync::Arc;
 
 /// `esxcli storage filesystem`.
@@ -14,12 +16,52 @@ pub(crate) enum Filesystem {
     List,
 }
 
+/// `esxcli storage vmfs extent`.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Extent {
+    /// List the devices of all datastores
+    List,
+}
+
 /// One datastore of the list.
 pub(super) struct Line {
     pub(super) info: VolumeInfo,
     pub(super) space: DatastoreSpace,
     /// True if the host has mounted it.
     pub(super) mounted: bool,
+    /// Names of the devices with its extents.
+    pub(super) devices: Vec<String>,
+}
+
+/// Returns the names of the devices with the extents of a datastore, in their order.
+pub(crate) fn devices_of(disk: &Arc<dyn SharedDisk>) -> Vec<String> {
+    match disk.members() {
+        [] => vec![disk.identity().name.clone()],
+        members => members.iter().map(|member| member.disk.identity().name.clone()).collect(),
+    }
+}
+
+/// Runs `esxcli storage vmfs extent list` and returns its output.
+pub(super) async fn extents(host: &EsxiHost, formatter: Formatter) -> Result<String, Failure> {
+    let mut records = Vec::new();
+    for line in lines(host).await? {
+        records.extend(extent_records(&line));
+    }
+    Ok(formatter.print_table(&EXTENT_TITLES, &records))
+}
+
+const EXTENT_TITLES: [&str; 5] = ["Volume Name", "VMFS UUID", "Extent Number", "Device Name", "Partition"];
+
+fn extent_records(line: &Line) -> Vec<Record> {
+    let record = |(number, device): (usize, &String)| {
+        Record::default()
+            .with("Volume Name", line.info.label.as_str())
+            .with("VMFS UUID", line.info.uuid.to_string())
+            .with("Extent Number", number)
+            .with("Device Name", device.as_str())
+            .with("Partition", 1)
+    };
+    line.devices.iter().enumerate().map(record).collect()
 }
 
 /// Runs `esxcli storage filesystem` and returns its output.
@@ -39,9 +81,11 @@ pub(super) async fn lines(host: &EsxiHost) -> Result<Vec<Line>, Failure> {
         let Ok(disk) = host.disk(&device.name).await else { continue };
         let wrong = |error: datastore::DatastoreError| Failure::Wrong(format!("{}: {error}", device.name));
         if let Some(info) = Datastore::probe(&disk, &runtime).await.map_err(wrong)? {
+            let disk = whole_disk(host, &runtime, disk).await.map_err(wrong)?;
             let space = Datastore::probe_space(&disk, &runtime).await.map_err(wrong)?;
+            let devices = devices_of(&disk);
             let mounted = mounts.iter().any(|mount| mount.uuid == info.uuid.to_string());
-            lines.push(Line { info, space, mounted });
+            lines.push(Line { info, space, mounted, devices });
         }
     }
     Ok(lines)
@@ -57,8 +101,8 @@ fn record(line: &Line) -> Record {
         .with("UUID", uuid)
         .with("Mounted", line.mounted)
         .with("Type", line.info.mode.to_string())
-        .with("Size", line.space.blocks * FS_BLOCK_BYTES)
-        .with("Free", line.space.free * FS_BLOCK_BYTES)
+        .with("Size", line.space.blocks * line.info.block_bytes)
+        .with("Free", line.space.free * line.info.block_bytes)
 }
 
 #[cfg(test)]
@@ -75,10 +119,26 @@ pub(super) mod tests {
             created: 0,
             partition_lba: 2048,
             sectors: 1 << 21,
+            block_bytes: 1 << 20,
+            extents: 1,
             blocks: space.blocks,
             files: 256,
         };
-        Line { info, space, mounted: true }
+        Line { info, space, mounted: true, devices: vec!["naa.1".to_owned()] }
+    }
+
+    #[test]
+    fn extent_list_has_esxcli_layout() {
+        let mut line = line("datastore1", DatastoreSpace { blocks: 1000, free: 40 });
+        line.devices.push("naa.2".to_owned());
+        let text = Formatter::Text.print_table(&EXTENT_TITLES, &extent_records(&line));
+        let expected = "\
+Volume Name  VMFS UUID                            Extent Number  Device Name  Partition
+-----------  -----------------------------------  -------------  -----------  ---------
+datastore1   51515151-51515151-5151-515151515151              0  naa.1                1
+datastore1   51515151-51515151-5151-515151515151              1  naa.2                1
+";
+        assert_eq!(text, expected);
     }
 
     #[test]

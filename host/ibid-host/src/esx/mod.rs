@@ -18,6 +18,7 @@ use crate::out::out;
 pub(crate) use adapter::{ClaimArgs, UnclaimArgs};
 use clap::{Args, Subcommand};
 use esxi_host::EsxiHost;
+pub(crate) use filesystem::devices_of;
 pub(crate) use host_args::HostArgs;
 use record::Formatter;
 pub(crate) use settings::AdvcfgArgs;
@@ -63,6 +64,9 @@ enum Storage {
 
 #[derive(Subcommand, Clone, Debug)]
 enum Vmfs {
+    /// List the devices of datastores
+    #[command(subcommand)]
+    Extent(filesystem::Extent),
     /// Return the free space of a datastore to the array
     Unmap(unmap::UnmapArgs),
 }
@@ -113,6 +117,9 @@ pub(crate) async fn esxcli(host: &HostArgs, args: &EsxcliArgs) -> Result<(), Fai
         Esxcli::Storage(Storage::Core(Core::Path(verb))) => device::path(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Filesystem(verb)) => filesystem::filesystem(&host, verb, formatter).await,
         Esxcli::Storage(Storage::Nmp(verb)) => nmp::nmp(&host, verb, formatter).await,
+        Esxcli::Storage(Storage::Vmfs(Vmfs::Extent(filesystem::Extent::List))) => {
+            filesystem::extents(&host, formatter).await
+        }
         // Handled at the top of this function, because it mounts a datastore.
         Esxcli::Storage(Storage::Vmfs(Vmfs::Unmap(_))) => Ok(String::new()),
     };

@@ -109,7 +109,8 @@ async fn act(running: &RunningMachine, args: &GuestArgs) -> Result<(), Failure> 
         GuestVerb::Trim { offset, size } => {
             let bytes = size.unwrap_or(disk.bytes().saturating_sub(*offset));
             let blocks = disk.unmap(*offset, bytes).await.map_err(failed("trim"))?;
-            outln!("Freed: {blocks} blocks of 1 MiB");
+            let block = disk.datastore().info().block_bytes >> 20;
+            outln!("Freed: {blocks} blocks of {block} MiB");
         }
         GuestVerb::Load(args) => {
             let requests = run_load(running, disk, args).await?;

@@ -5,9 +5,10 @@ mod process;
 
 use crate::failure::Failure;
 use crate::interrupt::stop_requested;
-use datastore::{Datastore, MountOptions, Runtime, TokioRuntime, VolumeInfo};
+use datastore::{Datastore, DatastoreError, MountOptions, Runtime, TokioRuntime, VolumeInfo};
 use esxi_host::{EsxiHost, Mount, Setting};
 pub(crate) use meter::Meter;
+use multipath::SharedDisk;
 use process::MountProcess;
 use std::sync::Arc;
 use virtual_disk::MoverSettings;
@@ -84,6 +85,7 @@ impl Volumes {
             let uuid = info.uuid.to_string();
             if named(&info.label, &uuid) {
                 self.host.add_mount(Mount { label: info.label.clone(), uuid, device })?;
+                let disk = whole_disk(&self.host, &self.runtime, disk).await.map_err(failed(volume))?;
                 let mounting = Datastore::mount(disk, &options(&self.host, info)?, Arc::clone(&self.runtime)).await;
                 let datastore = mounting.map_err(failed(volume))?;
                 self.mounted.push(datastore.clone());
@@ -137,6 +139,24 @@ impl Volumes {
         closed?;
         Ok(value)
     }
+}
+
+/// Returns the whole disk of the datastore on a device, with its extents on other devices.
+pub(crate) async fn whole_disk(
+    host: &EsxiHost,
+    runtime: &Arc<dyn Runtime>,
+    disk: Arc<dyn SharedDisk>,
+) -> Result<Arc<dyn SharedDisk>, DatastoreError> {
+    match Datastore::probe(&disk, runtime).await? {
+        Some(info) if info.extents > 1 => {}
+        _ => return Ok(disk),
+    }
+    let mut others = Vec::new();
+    for device in host.devices().into_iter().filter(|device| device.name != disk.identity().name) {
+        // A device that does not answer may have no extent.
+        others.extend(host.disk(&device.name).await.ok());
+    }
+    Datastore::whole_disk(&disk, &others, runtime).await
 }
 
 /// Returns the mount options that follow from the host's settings.

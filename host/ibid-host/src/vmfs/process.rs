@@ -72,6 +72,8 @@ mod tests {
             created: 0,
             partition_lba: 2048,
             sectors: 4096,
+            block_bytes: 1 << 20,
+            extents: 1,
             blocks: 100,
             files: 10,
         };

@@ -52,7 +52,7 @@ impl std::str::FromStr for NewFormat {
 /// Options of `vmkfstools`, named as on ESXi.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("action").required(true).args([
-    "createfs", "create", "clone", "import", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
+    "createfs", "span", "create", "clone", "import", "reclaim", "write_zeros", "inflate", "eager_zero", "punch_zero", "delete", "rename",
     "chain", "grow", "lock_info", "query", "map_device",
 ])))]
 pub(crate) struct VmkfstoolsArgs {
@@ -62,9 +62,15 @@ pub(crate) struct VmkfstoolsArgs {
     /// Label of the new datastore
     #[arg(short = 'S', long = "setfsname", value_name = "LABEL", requires = "createfs")]
     pub(crate) label: Option<String>,
+    /// Size of its file blocks: 1m, 2m, 4m or 8m; vmfs5 only, as after an upgrade from VMFS 3
+    #[arg(short = 'b', long = "blocksize", value_name = "SIZE", value_parser = block_size, requires = "createfs")]
+    pub(crate) block_size: Option<u32>,
     /// First sector of the partition of the new datastore
     #[arg(long, value_name = "LBA", default_value_t = datastore::DEFAULT_PARTITION_LBA, requires = "createfs")]
     pub(crate) partition_lba: u64,
+    /// Extend the datastore whose first device is PATH by this device (naa.…:1)
+    #[arg(short = 'Z', long = "spanfs", value_name = "DEVICE")]
+    pub(crate) span: Option<String>,
     /// Create a virtual disk of this size (B, S, K, M, G, T; default K)
     #[arg(short = 'c', long = "createvirtualdisk", value_name = "SIZE", value_parser = size)]
     pub(crate) create: Option<u64>,
@@ -115,6 +121,14 @@ pub(crate) struct VmkfstoolsArgs {
     pub(crate) query: bool,
     /// File (/vmfs/volumes/DATASTORE/…), datastore or device
     pub(crate) path: String,
+}
+
+/// Parses the size of a file block; returns MiB.
+fn block_size(text: &str) -> Result<u32, String> {
+    match size(text).map(|bytes| bytes >> 20) {
+        Ok(mib @ (1 | 2 | 4 | 8)) => Ok(mib as u32),
+        _ => Err("the block size must be 1m, 2m, 4m or 8m".to_owned()),
+    }
 }
 
 /// Parses a disk size: a number and `B`, `S` (sectors), `K`, `M`, `G` or `T`; kilobytes without a

@@ -3,12 +3,12 @@
 mod args;
 mod output;
 
-use crate::esx::HostArgs;
+use crate::esx::{HostArgs, devices_of};
 use crate::failure::Failure;
 use crate::interrupt::until_stopped;
 use crate::out::{out, outln};
 use crate::transfer::report_host_copy;
-use crate::vmfs::{Meter, Volumes, failed};
+use crate::vmfs::{Meter, Volumes, failed, whole_disk};
 use args::NewFormat;
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Datastore, FileAccess, FormatOptions, Mode};
@@ -31,13 +31,16 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
     if let Some(fs) = args.createfs {
         return createfs(volumes, args, fs.into()).await;
     }
+    if let Some(addition) = &args.span {
+        return span(volumes, &args.path, addition).await;
+    }
     let (datastore, file) = volumes.open(&args.path).await?;
     if let Some(percent) = args.reclaim {
         return reclaim(volumes, &datastore, percent).await;
     }
     if args.query {
         let space = datastore.space().await.map_err(failed(&args.path))?;
-        outln!("{}", output::query(datastore.info(), space, &datastore.disk().identity().name));
+        outln!("{}", output::query(datastore.info(), space, &devices_of(&datastore.disk())));
         return Ok(());
     }
     if args.lock_info {
@@ -209,14 +212,27 @@ async fn import(
     Ok(())
 }
 
+/// Returns the size of the file blocks of a new datastore.
+fn block_mib(args: &VmkfstoolsArgs, mode: Mode) -> Result<u32, Failure> {
+    match args.block_size {
+        Some(size) if size != 1 && mode != Mode::V5 => {
+            Err(Failure::usage(format!("{mode} has file blocks of 1 MiB"), "use -C vmfs5 for larger blocks"))
+        }
+        size => Ok(size.unwrap_or(1)),
+    }
+}
+
 async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> Result<(), Failure> {
-    let name = args.path.rsplit('/').next().unwrap_or(&args.path);
     // The partition, always the first, is created here too, because partedUtil is not simulated.
-    let device = name.strip_suffix(":1").unwrap_or(name);
+    let device = device_name(&args.path);
     let disk = volumes.host().disk(device).await?;
     let label = args.label.clone().unwrap_or_else(|| "datastore".to_owned());
     out!("{}", output::createfs(&args.path, mode, &label, disk.vaai().is_usable(Primitive::Ats)));
-    let options = FormatOptions { partition_lba: args.partition_lba, ..FormatOptions::new(&label, mode) };
+    let options = FormatOptions {
+        partition_lba: args.partition_lba,
+        block_mib: block_mib(args, mode)?,
+        ..FormatOptions::new(&label, mode)
+    };
     let made = Datastore::format(&disk, &options, volumes.runtime()).await;
     let info = made.map_err(failed("Failed to create VMFS"))?;
     let uuid = info.uuid.to_string();
@@ -225,6 +241,21 @@ async fn createfs(volumes: &mut Volumes, args: &VmkfstoolsArgs, mode: Mode) -> R
         volumes.host().remove_mount(&old.uuid)?;
     }
     Ok(volumes.host().add_mount(esxi_host::Mount { label, uuid, device: device.to_owned() })?)
+}
+
+/// Returns the device of a partition's name, `/vmfs/devices/disks/naa.…:1`.
+fn device_name(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(":1").unwrap_or(name)
+}
+
+/// Extends the datastore on a device by an extent on another.
+async fn span(volumes: &Volumes, head: &str, addition: &str) -> Result<(), Failure> {
+    let (host, runtime) = (volumes.host(), volumes.runtime());
+    let disk = host.disk(device_name(head)).await?;
+    let disk = whole_disk(host, runtime, disk).await.map_err(failed(head))?;
+    let addition = host.disk(device_name(addition)).await?;
+    Datastore::extend(&disk, &addition, runtime).await.map_err(failed("Failed to extend VMFS"))
 }
 
 async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Result<(), Failure> {
@@ -238,8 +269,8 @@ async fn reclaim(volumes: &Volumes, datastore: &Datastore, percent: u32) -> Resu
         platform::random::bytes().map_err(|error| Failure::File { path: "random numbers".to_owned(), error })?;
     let name = output::balloon_name(random);
     let print_start = |blocks: u64| {
-        let free = space.free * datastore::FS_BLOCK_BYTES;
-        let text = output::reclaiming(percent, free, &info.label, info.mode, &name, blocks * datastore::FS_BLOCK_BYTES);
+        let free = space.free * info.block_bytes;
+        let text = output::reclaiming(percent, free, &info.label, info.mode, &name, blocks * info.block_bytes);
         outln!("{text}");
     };
     let summary = unmap::balloon(datastore, &name, percent, volumes.settings(datastore), &print_start).await;
@@ -263,6 +294,6 @@ async fn lock_info(datastore: &Datastore, file: &str) -> Result<(), Failure> {
         }
         Err(_) => 0,
     };
-    outln!("{}", output::lock_info(&stat, to_be_zeroed));
+    outln!("{}", output::lock_info(&stat, to_be_zeroed, datastore.info().block_bytes));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The output of `vmkfstools`, in ESXi's wording.
 
 use super::args::NewFormat;
-use datastore::{DatastoreSpace, FS_BLOCK_BYTES, FileKind, Mode, Stat, VolumeInfo, VolumeUuid};
+use datastore::{DatastoreSpace, FileKind, Mode, Stat, VolumeInfo, VolumeUuid};
 use virtual_disk::DiskFormat;
 
 /// Returns the first lines of `vmkfstools -C`.
@@ -76,7 +76,7 @@ pub(crate) fn balloon_name(random: [u8; 6]) -> String {
 
 /// Returns the lines of `vmkfstools -D`: the lock of a file, and its properties.
 /// `to_be_zeroed` is the number of allocated blocks that are not zeroed yet.
-pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
+pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64, block_bytes: u64) -> String {
     let (mode, owner, slot, generation) = match stat.owner {
         Some(owner) => (1, owner.uuid, owner.slot, owner.incarnation),
         None if stat.readers > 0 => (2, [0; 16], 0, 0),
@@ -96,27 +96,30 @@ pub(crate) fn lock_info(stat: &Stat, to_be_zeroed: u64) -> String {
         stat.descriptor,
         stat.size,
         stat.blocks,
-        datastore::FS_BLOCK_BYTES,
+        block_bytes,
     )
 }
 
 /// Returns the lines of `vmkfstools -P`: the attributes of a datastore.
-pub(crate) fn query(info: &VolumeInfo, space: DatastoreSpace, device: &str) -> String {
+pub(crate) fn query(info: &VolumeInfo, space: DatastoreSpace, devices: &[String]) -> String {
     // The versions that ESXi 5.5 and 6.5 create.
     let version = match info.mode {
         Mode::V5 => "VMFS-5.60",
         Mode::V6 => "VMFS-6.81",
     };
     format!(
-        "{version} file system spanning 1 partitions.\nFile system label (if any): {}\nMode: public\nCapacity {} ({} file \
-         blocks * {FS_BLOCK_BYTES}), {} ({} blocks) avail, max supported file size 70368744177664\nDisk Block Size: \
-         512/512/0\nUUID: {}\nPartitions spanned (on \"lvm\"):\n\t{device}:1\nIs Native Snapshot Capable: {}",
+        "{version} file system spanning {} partitions.\nFile system label (if any): {}\nMode: public\nCapacity {} ({} file \
+         blocks * {}), {} ({} blocks) avail, max supported file size 70368744177664\nDisk Block Size: \
+         512/512/0\nUUID: {}\nPartitions spanned (on \"lvm\"):\n{}Is Native Snapshot Capable: {}",
+        devices.len(),
         info.label,
-        space.blocks * FS_BLOCK_BYTES,
+        space.blocks * info.block_bytes,
         space.blocks,
-        space.free * FS_BLOCK_BYTES,
+        info.block_bytes,
+        space.free * info.block_bytes,
         space.free,
         info.uuid,
+        devices.iter().map(|device| format!("\t{device}:1\n")).collect::<String>(),
         if info.mode == Mode::V6 { "NO" } else { "YES" },
     )
 }
@@ -162,11 +165,13 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
             created: 0,
             partition_lba: 2048,
             sectors: 1 << 21,
+            block_bytes: 1 << 20,
+            extents: 1,
             blocks: 1000,
             files: 256,
         };
         assert_eq!(
-            query(&info, DatastoreSpace { blocks: 1000, free: 40 }, "naa.1"),
+            query(&info, DatastoreSpace { blocks: 1000, free: 40 }, &["naa.1".to_owned()]),
             "VMFS-6.81 file system spanning 1 partitions.\nFile system label (if any): ds1\nMode: public\nCapacity \
              1048576000 (1000 file blocks * 1048576), 41943040 (40 blocks) avail, max supported file size \
              70368744177664\nDisk Block Size: 512/512/0\nUUID: 51515151-51515151-5151-515151515151\nPartitions spanned \
@@ -204,8 +209,8 @@ Lock [type 10c00001 offset 285696 v 44, hb offset 1536
 gen 44, mode 1, owner 4f284f46-54961c29-3bc5-00145e5e2a5a mtime 23668 nHld 0 nOvf 0]
 Addr <4, 558, 0>, gen 44, links 1, type reg, flags 0, uid 0, gid 0, mode 600
 len 42949672960, nb 40960 tbz 12, cow 0, newSinceEpoch 0, zla 1, bs 1048576";
-        assert_eq!(lock_info(&stat, 12), golden);
-        let free = lock_info(&Stat { owner: None, ..stat }, 0);
+        assert_eq!(lock_info(&stat, 12, 1 << 20), golden);
+        let free = lock_info(&Stat { owner: None, ..stat }, 0, 1 << 20);
         assert!(free.contains("mode 0, owner 00000000-00000000-0000-000000000000"));
     }
 

@@ -5,7 +5,6 @@ use crate::content::Content;
 use crate::error::{Result, VirtualDiskError};
 use crate::format::DiskFormat;
 use crate::transfer::pieces;
-use datastore::FS_BLOCK_BYTES;
 use std::sync::Arc;
 
 /// Bytes checked for zeros at a time.
@@ -41,7 +40,7 @@ impl VirtualDisk {
         }
         let content = self.content();
         let mut given = 0;
-        for (at, bytes) in pieces(content.bytes(), FS_BLOCK_BYTES) {
+        for (at, bytes) in pieces(content.bytes(), content.file().block_bytes()) {
             if is_zero(&content, at, bytes).await? {
                 given += content
                     .free_blocks(content.blocks(at..at + bytes), content.mover().settings().block_delete)
@@ -64,7 +63,7 @@ impl VirtualDisk {
             before.free_unused().await?;
         }
         let file = Arc::clone(before.file());
-        file.grow(bytes.next_multiple_of(FS_BLOCK_BYTES)).await?;
+        file.grow(bytes).await?;
         let content = Content::open(file, bytes, settings).await?;
         let fresh = content.blocks(before.bytes()..bytes);
         let mut place = self.place().clone();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::mover::HostCopyReason;
 use crate::offload::OffloadForbidden;
-use crate::testing::{datastore, quiet, two_datastores};
+use crate::testing::{datastore, mount_with, quiet, two_datastores};
 use multipath::Primitive;
 
 const MIB: u64 = 1 << 20;
@@ -264,4 +264,42 @@ async fn raw_device_and_hosted_disk_are_copied_by_the_host() {
     let (_, report) = hosted.clone_to(&CopyTarget::new(&ds, "plain.vmdk"), &quiet).await.unwrap();
     assert_eq!(report.by_host.unwrap().to_string(), OffloadForbidden::SparseOrHosted.to_string());
     assert_eq!(crate::mapped_device(&ds, "plain.vmdk").await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn block_sizes_differ_and_copies_go_through_the_host() {
+    let (array, small) = datastore().await;
+    let options =
+        datastore::FormatOptions { block_mib: 8, ..datastore::FormatOptions::new("ds8", datastore::Mode::V5) };
+    let large = mount_with(&array, &options).await;
+    assert_eq!(large.info().block_bytes, 8 * MIB);
+    // Old data of the device must not appear in the rest of a block.
+    let old = create(&large, "old.vmdk", 64, DiskFormat::ZeroedThick).await;
+    for at in 0..64 {
+        old.write(at * MIB, pattern(9, MIB)).await.unwrap();
+    }
+    old.close().await.unwrap();
+    VirtualDisk::delete(&large, "old.vmdk").await.unwrap();
+    for format in DiskFormat::ALL {
+        let disk = create(&small, "a.vmdk", 21, DiskFormat::Thin).await;
+        for at in [2, 3, 11, 20] {
+            disk.write(at * MIB, pattern(at as u8, MIB)).await.unwrap();
+        }
+        let there = CopyTarget { format: Some(format), ..CopyTarget::new(&large, "b.vmdk") };
+        let (copy, report) = disk.clone_to(&there, &quiet).await.unwrap();
+        assert_eq!(report.by_host, Some(HostCopyReason::Forbidden(OffloadForbidden::BlockSizes)));
+        let (back, report) = copy.clone_to(&CopyTarget::new(&small, "c.vmdk"), &quiet).await.unwrap();
+        assert_eq!(report.by_host, Some(HostCopyReason::Forbidden(OffloadForbidden::BlockSizes)));
+        for at in 0..21 {
+            let byte = if [2, 3, 11, 20].contains(&at) { at as u8 } else { 0 };
+            assert_eq!(copy.read(at * MIB, MIB).await.unwrap(), pattern(byte, MIB), "{format} {at}");
+            assert_eq!(back.read(at * MIB, MIB).await.unwrap(), pattern(byte, MIB), "{format} {at}");
+        }
+        for (ds, disk, path) in [(&small, disk, "a.vmdk"), (&large, copy, "b.vmdk"), (&small, back, "c.vmdk")] {
+            disk.close().await.unwrap();
+            VirtualDisk::delete(ds, path).await.unwrap();
+        }
+    }
+    let space = large.space().await.unwrap();
+    assert_eq!(space.free, space.blocks);
 }

@@ -57,10 +57,9 @@ impl VirtualMachine {
             self.store.remove(&path).await?;
         }
         let swap = self.datastore().create_temporary(&path).await?;
-        let blocks = u64::from(self.vmx.memory_mib);
         let filled = async {
-            swap.set_size(blocks * datastore::FS_BLOCK_BYTES).await?;
-            swap.allocate(0..blocks, BlockFill::ToBeZeroed).await
+            swap.set_size(u64::from(self.vmx.memory_mib) << 20).await?;
+            swap.allocate(0..swap.blocks(), BlockFill::ToBeZeroed).await
         };
         if let Err(error) = filled.await {
             // The error of the allocation is returned.
