@@ -20,7 +20,7 @@ use reading::{Reader, serve};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +28,8 @@ use view::{View, sort};
 
 /// Maximum time until an answer of the array is shown.
 const TICK: Duration = Duration::from_millis(100);
+/// Maximum time for the end of the session.
+const LOGOUT: Duration = Duration::from_secs(1);
 /// Width of the tables if the output is not a terminal.
 const PIPE_WIDTH: usize = 140;
 
@@ -43,17 +45,14 @@ pub(crate) fn top(access: &Access, args: &TopOptions) -> Result<(), Problem> {
     let look = Look { has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
     let (requests, asked) = mpsc::channel();
     let (answers, readings) = mpsc::channel();
-    let reading = thread::spawn(move || serve(reader, &asked, &answers));
+    thread::spawn(move || serve(reader, &asked, &answers));
     // Restores the terminal when a thread panics, too.
     let mut terminal = ratatui::try_init()?;
-    let shown = Display { view, look, requests, readings, is_stopped }.run(&mut terminal);
+    let shown = Display { view, look, requests, readings: &readings, is_stopped }.run(&mut terminal);
     ratatui::try_restore()?;
-    let is_idle = shown?;
-    // The end of the session, unless the array keeps the program waiting.
-    if is_idle {
-        let _ = reading.join();
-    }
-    Ok(())
+    // The reading thread ends the session. An array that does not answer delays the end briefly.
+    while !matches!(readings.recv_timeout(LOGOUT), Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) {}
+    shown
 }
 
 /// Prints one reading as text.
@@ -92,18 +91,17 @@ fn watch_signals(is_stopped: Arc<AtomicBool>) -> Result<(), Problem> {
     Ok(())
 }
 
-struct Display {
+struct Display<'a> {
     view: View,
     look: Look,
     requests: Sender<Screen>,
-    readings: Receiver<Result<reading::Reading, client::ClientError>>,
+    readings: &'a Receiver<Result<reading::Reading, client::ClientError>>,
     is_stopped: Arc<AtomicBool>,
 }
 
-impl Display {
-    /// Shows readings until a key or a signal ends the display. Returns whether the array owes no
-    /// answer.
-    fn run(mut self, terminal: &mut DefaultTerminal) -> Result<bool, Problem> {
+impl Display<'_> {
+    /// Shows readings until a key or a signal ends the display.
+    fn run(mut self, terminal: &mut DefaultTerminal) -> Result<(), Problem> {
         while !self.view.is_over && !self.is_stopped.load(Ordering::Relaxed) {
             self.exchange();
             terminal.draw(|frame| draw(frame, &mut self.view, self.look, clock::now()))?;
@@ -114,7 +112,7 @@ impl Display {
                 self.view.press(key);
             }
         }
-        Ok(self.view.asked.is_none())
+        Ok(())
     }
 
     /// Takes an answer that has arrived, and asks for the next reading if it is due.
