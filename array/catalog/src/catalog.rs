@@ -244,8 +244,8 @@ impl Catalog {
     }
 
     /// Takes the snapshots of protection groups and of snapshot policies that are due, and destroys
-    /// those that are no longer kept. Each group and policy is a change of its own, so that the failure of one does
-    /// not concern the others.
+    /// those that are no longer kept. Each group and policy is a change of its own, so that the
+    /// failure of one does not concern the others.
     pub fn run_protection(&self, now_ms: u64) -> ProtectionRun {
         let mut run = ProtectionRun::default();
         let groups: Vec<_> = self.state().protection_groups().cloned().collect();

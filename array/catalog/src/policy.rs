@@ -1,4 +1,4 @@
-//! Snapshot policies: rules by which snapshots of volumes are taken and expire.
+//! Snapshot policies: rules that take snapshots of volumes and let them expire.
 
 use crate::protection::SnapshotSchedule;
 use crate::record::{Record, is_default};

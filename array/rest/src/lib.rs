@@ -40,6 +40,7 @@ mod performance;
 mod policies;
 mod protection;
 mod query;
+mod references;
 mod router;
 mod routes;
 mod scrub;

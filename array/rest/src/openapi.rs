@@ -7,7 +7,7 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 
 /// The document.
-const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
 
 /// Answers `GET /openapi.json`. (Ibid extension.)
 pub(crate) fn document(call: &Call) -> Result<Answer, RestError> {

@@ -144,7 +144,7 @@ pub(crate) fn of_volume_groups(call: &Call) -> Result<Answer, RestError> {
     let state = call.app.catalog.state();
     let groups = crate::volume_groups::selected(call, &state)?;
     let object = |group: &Arc<catalog::VolumeGroup>| Object {
-        id: Some(crate::protection::uuid(&state, group.id.0)),
+        id: Some(crate::references::uuid(&state, group.id.0)),
         name: group.name.clone(),
         subject: Subject::VolumeGroup(group.id.0),
     };

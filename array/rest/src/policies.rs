@@ -3,7 +3,7 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::protection::uuid;
+use crate::references::uuid;
 use api::{
     ErrorCode, Policy, PolicyMember, PolicyMemberPost, PolicyPatch, PolicyRuleSnapshot, PolicyRuleSnapshotPost,
     Reference, TypedReference,

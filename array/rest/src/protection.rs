@@ -3,6 +3,7 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
+use crate::references::uuid;
 use crate::volumes::{check_destroyed, time_remaining};
 use api::{
     ErrorCode, GroupEradication, Member, ProtectionGroupPatch, ProtectionGroupSnapshotPatch,
@@ -13,12 +14,6 @@ use catalog::{
     ProtectionGroupEdit, Retention, SnapshotSchedule, VolumeOrSnapshot,
 };
 use std::sync::Arc;
-
-/// Returns the id of a group or of its snapshot: the array's id with a number at the end.
-pub(crate) fn uuid(state: &CatalogState, number: u64) -> String {
-    let array = &state.array().id;
-    format!("{}{number:012x}", array.get(..24).unwrap_or_default())
-}
 
 fn eradication() -> GroupEradication {
     GroupEradication { manual_eradication: "enabled".to_owned() }

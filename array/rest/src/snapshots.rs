@@ -19,7 +19,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         id: Some(object.uuid()),
         name: Some(state.volume_or_snapshot_name(&object)),
     };
-    let group = state.volume_by_id(snapshot.volume).map(|volume| crate::volume_groups::group_of(state, volume));
+    let group = state.volume_by_id(snapshot.volume).map(|volume| crate::references::group_of(state, volume));
     VolumeSnapshot {
         id: object.uuid(),
         name: state.snapshot_name(snapshot),

@@ -3,23 +3,13 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::protection::uuid;
+use crate::references::{reference_to_group, uuid};
 use crate::volumes::{check_destroyed, time_remaining};
 use api::{ErrorCode, Member, NamedSpace, PriorityAdjustment, Qos, Reference, VolumeGroupPatch};
 use catalog::{
-    CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeGroup,
-    VolumeOrSnapshot,
+    CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, VolumeGroup, VolumeOrSnapshot,
 };
 use std::sync::Arc;
-
-/// Returns the reference to the group of a volume.
-pub(crate) fn group_of(state: &CatalogState, volume: &Volume) -> Reference {
-    state.group_of_volume(volume).map(|group| reference(state, group)).unwrap_or_default()
-}
-
-fn reference(state: &CatalogState, group: &VolumeGroup) -> Reference {
-    Reference { id: Some(uuid(state, group.id.0)), name: Some(group.name.clone()) }
-}
 
 fn no_priority() -> PriorityAdjustment {
     PriorityAdjustment { priority_adjustment_operator: "+".to_owned(), priority_adjustment_value: 0 }
@@ -189,7 +179,7 @@ pub(crate) fn members(call: &Call) -> Result<Answer, RestError> {
         let group = state.group_of_volume(volume).filter(|group| groups.contains(&group.id))?;
         let id = VolumeOrSnapshot::Volume(volume.clone()).uuid();
         let member = Reference { id: Some(id), name: Some(volume.name.clone()) };
-        Some(Member { group: reference(&state, group), member })
+        Some(Member { group: reference_to_group(&state, group), member })
     });
     page(pairs.collect(), &call.query, &["group.name", "member.name"])
 }

@@ -76,7 +76,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         subtype: "regular".to_owned(),
         threshold_percent: volume.threshold_percent,
         time_remaining: time_remaining(call, state, volume.destroyed_at(), now_ms),
-        volume_group: crate::volume_groups::group_of(state, volume),
+        volume_group: crate::references::group_of(state, volume),
     }
 }
 

@@ -12,8 +12,8 @@ use types::VolumeId;
 
 /// Time between two readings of the counters (ms).
 pub const SAMPLE_MS: u64 = 2000;
-/// Maximum number of volumes with a history, of hosts, and of volume groups. A newly active one replaces the one that
-/// was idle longest.
+/// Maximum number of volumes with a history, of hosts, and of volume groups. A newly active one
+/// replaces the one that was idle longest.
 const MAX_HISTORIES: usize = 200;
 
 /// An object with performance figures.

@@ -63,8 +63,8 @@ impl Draft {
         self.store_snapshot(snapshot)
     }
 
-    /// Recovers a destroyed snapshot. It no longer expires by a policy. A snapshot that was destroyed with its volume is recovered
-    /// with the volume.
+    /// Recovers a destroyed snapshot. It no longer expires by a policy. A snapshot that was
+    /// destroyed with its volume is recovered with the volume.
     pub fn recover_snapshot(&mut self, name: &str) -> Result<Arc<Snapshot>, CatalogError> {
         let mut snapshot = Snapshot::clone(self.state.snapshot(name)?);
         if let Some(volume) = self.state.volume_by_id(snapshot.volume).filter(|volume| volume.destroyed_ms.is_some()) {

@@ -1,6 +1,6 @@
 //! Arguments of `ibid policy`.
 
-use super::Names;
+use super::lists::Names;
 use clap::{Args, Subcommand};
 
 /// When snapshots are taken, and how long they are kept.

@@ -1,6 +1,6 @@
 //! Arguments of `ibid vgroup`.
 
-use super::{ListArgs, MonitorArgs, Names};
+use super::lists::{ListArgs, MonitorArgs, Names};
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
