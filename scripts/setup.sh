@@ -122,13 +122,16 @@ install_ruff() {
 # Clients of management software, in an environment of their own below target/. Without them, the suite that
 # uses them is skipped.
 clients_version=$(sed -n 's/^py-pure-client==//p' tests/requirements.txt)
+old_version=$(sed -n 's/^purestorage==//p' tests/requirements.txt)
 clients_environment=${CARGO_TARGET_DIR:-target}/clients
-clients_are_ready() { compgen -G "$clients_environment/lib/python3*/site-packages/py_pure_client-$clients_version.dist-info" >/dev/null; }
+clients_are_ready() { compgen -G "$clients_environment/lib/python3*/site-packages/py_pure_client-$clients_version.dist-info" >/dev/null &&
+    compgen -G "$clients_environment/lib/python3*/site-packages/purestorage-$old_version*-info" >/dev/null; }
 install_clients() {
-    say "installing py-pure-client $clients_version"
+    say "installing py-pure-client $clients_version and purestorage $old_version"
     rm -rf "$clients_environment"
     python3 -m venv "$clients_environment" &&
-        "$clients_environment/bin/pip" install --quiet --disable-pip-version-check "py-pure-client==$clients_version" ||
+        "$clients_environment/bin/pip" install --quiet --disable-pip-version-check "py-pure-client==$clients_version" \
+        "purestorage==$old_version" setuptools ||
         say "py-pure-client $clients_version could not be installed; the suite 'management' will be skipped"
 }
 

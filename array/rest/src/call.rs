@@ -73,6 +73,17 @@ impl Call {
         Ok(Self { app, query, body, admin: admin.name.clone(), role: admin.role, method, uri, origin })
     }
 
+    /// Makes another call for the same administrator, which has the same origin in the audit trail.
+    pub(crate) fn derived(&self, method: Method, uri: Uri, body: Bytes) -> Result<Self, RestError> {
+        let (app, admin, origin) = (self.app.clone(), self.admin.clone(), self.origin.clone());
+        Ok(Self { app, query: Query::parse(&uri)?, body, admin, role: self.role, method, uri, origin })
+    }
+
+    /// Returns the body as it was sent.
+    pub(crate) fn raw_body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Changes the catalog, and adds the call to the audit trail in the same step. A call that
     /// changes nothing leaves no entry.
     pub(crate) fn change<T, E: From<CatalogError>>(
@@ -169,6 +180,12 @@ impl Answer {
     /// An object that is not a list.
     pub(crate) fn object(body: Value) -> Self {
         Self { body: Some(body), next: None }
+    }
+
+    /// Returns the items, and the token of the next page.
+    pub(crate) fn into_items(self) -> (Vec<Value>, Option<String>) {
+        let items = self.body.and_then(|mut body| body.get_mut("items").map(Value::take));
+        (items.and_then(|items| serde_json::from_value(items).ok()).unwrap_or_default(), self.next)
     }
 
     /// An empty body, after a deletion.

@@ -41,6 +41,7 @@ mod policies;
 mod protection;
 mod query;
 mod references;
+mod rest1;
 mod router;
 mod routes;
 mod scrub;

@@ -17,9 +17,14 @@ use catalog::Admin;
 use serde_json::json;
 use std::sync::Arc;
 
+/// The latest minor version of REST 1.
+pub(crate) const OLD_MINOR_VERSION: u32 = 19;
+
 /// Answers `GET /api/api_version` with the supported versions. Needs no session.
 pub(crate) async fn versions() -> Json<ApiVersions> {
-    Json(ApiVersions { version: (0..=MINOR_VERSION).map(|minor| format!("2.{minor}")).collect() })
+    let first = (0..=OLD_MINOR_VERSION).map(|minor| format!("1.{minor}"));
+    // Some clients take the last one.
+    Json(ApiVersions { version: first.chain((0..=MINOR_VERSION).map(|minor| format!("2.{minor}"))).collect() })
 }
 
 /// Answers `POST /api/2.x/login`: opens a session for an API token.
@@ -50,7 +55,8 @@ pub(crate) async fn login(
     }
 }
 
-async fn open(app: &Arc<App>, source: Source, token: &str) -> Result<(String, String), RestError> {
+/// Opens a session for an API token. Returns the administrator and the token of the session.
+pub(crate) async fn open(app: &Arc<App>, source: Source, token: &str) -> Result<(String, String), RestError> {
     let admin = find_admin(app, source, token).await?;
     let start = Start { at: platform::clock::now(), unix_ms: platform::clock::unix_millis(), origin: source };
     let session = app.sessions.open(&admin.name, start);

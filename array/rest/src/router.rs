@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::call::Call;
 use crate::error::RestError;
 use crate::routes::{ROUTES, Route};
-use crate::{absent, console, events, login, metrics};
+use crate::{absent, console, events, login, metrics, rest1};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -23,7 +23,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/login", post(login::login))
         .route("/logout", post(login::logout))
         .fallback(absent::answer)
-        .layer(middleware::from_fn(known_version));
+        .layer(middleware::from_fn_with_state(app.clone(), known_version));
     Router::new()
         .route("/", get(console::root))
         .route("/console", get(console::home))
@@ -45,11 +45,17 @@ async fn run(State(app): State<Arc<App>>, request: Request, route: &'static Rout
     }
 }
 
-/// Refuses versions that `GET /api/api_version` does not list.
-async fn known_version(Path(path): Path<HashMap<String, String>>, request: Request, next: Next) -> Response {
-    let minor = path.get("version").and_then(|version| version.strip_prefix("2.")).and_then(|minor| minor.parse().ok());
-    match minor {
-        Some(0..=api::MINOR_VERSION) => next.run(request).await,
+/// Hands versions 1.x on, and refuses those that `GET /api/api_version` does not list.
+async fn known_version(
+    State(app): State<Arc<App>>,
+    Path(path): Path<HashMap<String, String>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let version = path.get("version").and_then(|version| version.split_once('.'));
+    match version.map(|(major, minor)| (major, minor.parse())) {
+        Some(("1", Ok(0..=login::OLD_MINOR_VERSION))) => rest1::answer(app, request).await,
+        Some(("2", Ok(0..=api::MINOR_VERSION))) => next.run(request).await,
         _ => RestError::NotFound.into_response(),
     }
 }

@@ -10,6 +10,7 @@ mod lists;
 mod openapi;
 mod performance;
 mod policies;
+mod rest1;
 mod roles;
 mod snapshots;
 mod space;

@@ -1,5 +1,5 @@
-"""Public management clients against a running array: py-pure-client, with every call that reads, and Ansible. Mail about alerts, and
-`ibid top`."""
+"""Public management clients against a running array: py-pure-client, with every call that reads, purestorage with REST 1.x, and
+Ansible. Mail about alerts, and `ibid top`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from ibid_tests.outside.result import Lab, Result, Skip, checks
 
 SUITE = "management"
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
-PURE, COLLECTION, SCHEMAS = CLIENTS / "pure.py", CLIENTS / "collection.py", CLIENTS / "schemas.py"
+PURE, OLD = CLIENTS / "pure.py", CLIENTS / "old.py"
+COLLECTION, SCHEMAS = CLIENTS / "collection.py", CLIENTS / "schemas.py"
 LIMIT = 600
 
 
@@ -44,6 +45,7 @@ def run(lab: Lab) -> Iterator[Result]:
     yield from checks(SUITE, [(name, lambda check=check: check(lab)) for name, check in own])
     python = interpreter(lab)
     yield from flows(lab, [str(python), str(PURE)])
+    yield from old_client(lab, python)
     folder = next(python.parents[1].glob("collections-*"), None)
     if folder is None:
         yield Result(
@@ -51,6 +53,15 @@ def run(lab: Lab) -> Iterator[Result]:
         )
     else:
         yield from flows(lab, [str(python), str(COLLECTION)], [str(folder)])
+
+
+def old_client(lab: Lab, python: Path) -> Iterator[Result]:
+    """The client of REST 1.x."""
+    if not any(python.parents[1].glob("lib/python3*/site-packages/purestorage")):
+        detail = "purestorage is not installed; scripts/setup.sh test installs it from PyPI"
+        yield Result(SUITE, "rest1", "skip", 0.0, detail)
+        return
+    yield from flows(lab, [str(python), str(OLD)])
 
 
 def flows(lab: Lab, program: list[str], more: list[str] | None = None) -> Iterator[Result]:
