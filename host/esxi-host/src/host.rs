@@ -67,6 +67,8 @@ struct Inner {
     settings: Settings,
     log: Arc<Log>,
     statistics: Statistics,
+    /// Of the virtual disks of machines that run in this process.
+    virtual_disks: Statistics,
     published: Option<Published>,
     open: tokio::sync::Mutex<BTreeMap<String, Opened>>,
     publisher: Mutex<Option<tokio::task::JoinHandle<()>>>,
@@ -79,8 +81,16 @@ enum Opened {
     Other(Arc<dyn SharedDisk>),
 }
 
-/// Counters of devices and of paths.
-pub type DevicesAndPaths = (BTreeMap<String, CountersSnapshot>, BTreeMap<String, CountersSnapshot>);
+/// Counters of a host by name.
+#[derive(Clone, Debug, Default)]
+pub struct HostCounters {
+    /// Of devices.
+    pub devices: BTreeMap<String, CountersSnapshot>,
+    /// Of paths, by runtime name.
+    pub paths: BTreeMap<String, CountersSnapshot>,
+    /// Of the virtual disks of running machines, as `web01:scsi0:0`.
+    pub virtual_disks: BTreeMap<String, CountersSnapshot>,
+}
 
 /// Returns the disks that are connected by iSCSI.
 fn opened_disks<'a>(open: impl Iterator<Item = &'a Opened>) -> Vec<Arc<IscsiDisk>> {
@@ -141,6 +151,7 @@ impl EsxiHost {
             state: Mutex::new(state),
             settings,
             statistics: Statistics::default(),
+            virtual_disks: Statistics::default(),
             published,
             open: tokio::sync::Mutex::default(),
             publisher: Mutex::default(),
@@ -394,17 +405,22 @@ impl EsxiHost {
 
     /// Returns the counters of its devices, summed over all processes of the host.
     pub fn counters(&self) -> Result<BTreeMap<String, CountersSnapshot>, HostError> {
-        Ok(self.all_counters()?.0)
+        Ok(self.all_counters()?.devices)
     }
 
-    /// Returns the counters of its devices, and those of its paths by runtime name, summed over all
-    /// processes of the host. Paths of this process are included once it has ended.
-    pub fn all_counters(&self) -> Result<DevicesAndPaths, HostError> {
+    /// Returns the counters of the virtual disks of machines that run in this process.
+    pub fn virtual_disks(&self) -> &Statistics {
+        &self.inner.virtual_disks
+    }
+
+    /// Returns all its counters, summed over all processes of the host. Paths and virtual disks of
+    /// this process are not included.
+    pub fn all_counters(&self) -> Result<HostCounters, HostError> {
         let mut all = HostNumbers { devices: self.inner.statistics.snapshot(), ..HostNumbers::default() };
         if let Some(published) = &self.inner.published {
             all.add(&published.others()?);
         }
-        Ok((all.devices, all.paths))
+        Ok(HostCounters { devices: all.devices, paths: all.paths, virtual_disks: all.disks })
     }
 
     /// Returns the ids of the processes that use devices of the host, including this one.
@@ -437,7 +453,7 @@ impl EsxiHost {
             && !opened.is_empty()
         {
             let paths = self.path_counters(&opened);
-            published.finish(HostNumbers { devices: self.inner.statistics.take(), paths })?;
+            published.finish(HostNumbers { devices: self.inner.statistics.take(), paths, ..HostNumbers::default() })?;
         }
         Ok(())
     }
@@ -488,6 +504,7 @@ impl EsxiHost {
                     last.paths = Self { inner: Arc::clone(&inner) }.path_counters(&disks);
                 }
                 last.devices = inner.statistics.snapshot();
+                last.disks = inner.virtual_disks.snapshot();
                 if let Some(published) = &inner.published {
                     // A write that fails now is retried at the next interval, and reported at the
                     // end of the process.

@@ -16,7 +16,7 @@ mod stats;
 
 pub use error::{HostError, SettingError};
 pub use host::claim::DeviceLocation;
-pub use host::{DevicesAndPaths, EsxiHost, default_directory};
+pub use host::{EsxiHost, HostCounters, default_directory};
 pub use log::timestamp;
 pub use mount_file::MountFile;
 pub use record::{DeviceRecord, Mount, SatpRule};

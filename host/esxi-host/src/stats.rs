@@ -20,6 +20,9 @@ pub(crate) struct HostNumbers {
     /// By runtime name of the path. Files of earlier versions have none.
     #[serde(default)]
     pub(crate) paths: Numbers,
+    /// By machine and virtual disk, as `web01:scsi0:0`; of running machines only.
+    #[serde(default)]
+    pub(crate) disks: Numbers,
 }
 
 const TOTAL: &str = "total.json";
@@ -36,6 +39,7 @@ impl HostNumbers {
     pub(crate) fn add(&mut self, more: &Self) {
         add(&mut self.devices, &more.devices);
         add(&mut self.paths, &more.paths);
+        add(&mut self.disks, &more.disks);
     }
 }
 
@@ -47,11 +51,13 @@ fn add(sum: &mut Numbers, more: &Numbers) {
     }
 }
 
-/// Clears the gauges of a process that has ended: it has no open commands.
+/// Clears the gauges and the virtual disks of a process that has ended: it has no open commands and
+/// runs no machine.
 fn at_rest(mut numbers: HostNumbers) -> HostNumbers {
     for counters in numbers.devices.values_mut() {
         (counters.active, counters.queued) = (0, 0);
     }
+    numbers.disks.clear();
     numbers
 }
 
@@ -140,6 +146,7 @@ mod tests {
         HostNumbers {
             devices: [("naa.1".to_owned(), counters)].into(),
             paths: [("vmhba64:C0:T0:L1".to_owned(), path)].into(),
+            disks: Numbers::new(),
         }
     }
 
@@ -158,6 +165,18 @@ mod tests {
         assert_eq!(reader.others().unwrap(), numbers(9, 1));
         two.finish(numbers(4, 0)).unwrap();
         assert_eq!(reader.others().unwrap(), numbers(9, 0));
+    }
+
+    #[test]
+    fn virtual_disks_are_those_of_living_processes() {
+        let directory = TemporaryDirectory::new(None, "stats").unwrap();
+        let one = Published::new(directory.path(), 1).unwrap();
+        let with_disk = |reads| HostNumbers { disks: numbers(reads, 0).devices, ..numbers(reads, 0) };
+        one.publish(&with_disk(3)).unwrap();
+        let reader = Published::new(directory.path(), 2).unwrap();
+        assert_eq!(reader.others().unwrap(), with_disk(3));
+        one.finish(with_disk(4)).unwrap();
+        assert_eq!(reader.others().unwrap(), numbers(4, 0));
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl DeviceCounters {
     }
 
     /// Records a READ of `bytes` bytes that took `time`, including `queued` in the queue.
-    pub(crate) fn read(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
+    pub fn read(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         if !done {
             numbers.errors += 1;
@@ -212,7 +212,7 @@ impl DeviceCounters {
     }
 
     /// Records a WRITE likewise.
-    pub(crate) fn write(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
+    pub fn write(&self, bytes: u64, time: Duration, queued: Duration, done: bool) {
         let (numbers, latencies) = &mut *self.inner.lock();
         if !done {
             numbers.errors += 1;

@@ -16,8 +16,9 @@ use crate::store::{FileAccess, Store};
 use crate::transfer::xcopy_bytes;
 use bytes::Bytes;
 use datastore::Datastore;
-use multipath::SharedDisk;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use multipath::{DeviceCounters, SharedDisk};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Bytes that a migration copies while writes to them wait: by the array, which takes milliseconds,
 /// and through the host.
@@ -82,12 +83,15 @@ struct Inner {
     place: Mutex<Place>,
     live: Live,
     settings: MoverSettings,
+    /// Counters of the guest's reads and writes, if they are counted.
+    counters: OnceLock<Arc<DeviceCounters>>,
 }
 
 impl VirtualDisk {
     fn new(place: Place, content: Content, settings: MoverSettings) -> Self {
         content.enable_run_ahead();
-        let inner = Inner { place: Mutex::new(place), live: Live::new(Arc::new(content)), settings };
+        let inner =
+            Inner { place: Mutex::new(place), live: Live::new(Arc::new(content)), settings, counters: OnceLock::new() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -237,14 +241,28 @@ impl VirtualDisk {
         self.content().mover().work.work()
     }
 
+    /// Counts reads and writes of this disk from now on, also those of clones of this handle.
+    pub fn count_in(&self, counters: Arc<DeviceCounters>) {
+        // The first caller's counters stay.
+        let _ = self.inner.counters.set(counters);
+    }
+
     /// Reads whole sectors of 512 bytes; unwritten blocks read as zeros.
     pub async fn read(&self, offset: u64, bytes: u64) -> Result<Bytes> {
-        self.inner.live.read(offset, bytes).await
+        let Some(counters) = self.inner.counters.get() else { return self.inner.live.read(offset, bytes).await };
+        let begun = platform::clock::now();
+        let read = self.inner.live.read(offset, bytes).await;
+        counters.read(bytes, begun.elapsed(), Duration::ZERO, read.is_ok());
+        read
     }
 
     /// Writes whole sectors of 512 bytes.
     pub async fn write(&self, offset: u64, data: Bytes) -> Result<()> {
-        self.inner.live.write(offset, data).await
+        let Some(counters) = self.inner.counters.get() else { return self.inner.live.write(offset, data).await };
+        let (begun, bytes) = (platform::clock::now(), data.len() as u64);
+        let written = self.inner.live.write(offset, data).await;
+        counters.write(bytes, begun.elapsed(), Duration::ZERO, written.is_ok());
+        written
     }
 
     /// Handles UNMAP from the guest: a thin disk frees whole blocks, on the array too if

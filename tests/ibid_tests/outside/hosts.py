@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import random
 import re
@@ -431,6 +433,19 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
             f"{freed >> 20} MiB of the array"
         )
 
+    def seen_by_esxtop(machine: str) -> bool:
+        """Whether batch mode of another process shows the reads of a machine's disk, and its sessions."""
+        load = one.start(f"vm guest {machine} load --profile oltp --secs 6")
+        end = time.monotonic() + 30
+        rates: dict[str, float] = {}
+        while time.monotonic() < end and not rates.get(f"Virtual Disk({machine}:scsi0:0)\\Reads/sec"):
+            header, line = list(csv.reader(io.StringIO(one.run("esxtop -b -d 1 -n 1"))))
+            rates = {name.split("\\", 3)[3]: float(cell) for name, cell in zip(header[1:], line[1:], strict=True)}
+        assert ended(load)[0] == 0
+        sessions = [name for name in rates if name.startswith("Network Port(iSCSI:1:vmhba64:C0:T0:L1)\\MBits ")]
+        assert len(sessions) == 2, list(rates)
+        return rates.get(f"Virtual Disk({machine}:scsi0:0)\\Average MilliSec/Read", 0) > 0
+
     def guest() -> str:
         one.run("vm create hand -d ds1 --disk 128M:thin --memory 16")
         assert "Written: 128 MiB" in one.run("vm guest hand fill --seed 5")
@@ -448,6 +463,7 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
         one.run("vm guest hand read --size 32M --seed 5")
         for profile in ("oltp", "stream", "boot"):
             assert "IOPS" in one.run(f"vm guest hand load --profile {profile} --secs 1")
+        assert seen_by_esxtop("hand"), "esxtop shows no reads of the guest"
         job = site.home / "job.fio"
         job.write_text(
             "[a]\nrw=randrw\nbs=16k\niodepth=8\nsize=64m\nio_size=8m\nverify=crc32c\n[b]\nstonewall\nrw=read\nsize=1m\n"

@@ -12,7 +12,7 @@ mod world;
 use crate::esx::HostArgs;
 use crate::failure::Failure;
 use crate::out::out;
-use batch::{Capture, perfmon_time};
+use batch::{Capture, CaptureRows, perfmon_time};
 use clap::Args;
 use esxi_host::{EsxiHost, timestamp};
 use fields::Selection;
@@ -102,7 +102,10 @@ async fn capture(host: &EsxiHost, selection: &Selection, args: &EsxtopArgs) -> R
     names.extend(before.devices().cloned());
     names.sort();
     names.dedup();
-    let capture = Capture::new(host.name(), names, selection);
+    let sessions = before.path_rows(&before, &host.devices(), &host.targets());
+    let sessions = sessions.into_iter().map(|path| path.name).collect();
+    let disks = before.virtual_disks().cloned().collect();
+    let capture = Capture::new(host.name(), names, selection).with(disks, sessions);
     let mut alive = out!("{}", capture.header());
     let mut interval = tokio::time::interval(Duration::from_secs_f64(args.delay));
     interval.tick().await;
@@ -110,7 +113,11 @@ async fn capture(host: &EsxiHost, selection: &Selection, args: &EsxtopArgs) -> R
     while alive && left > 0 {
         interval.tick().await;
         let now = Sample::take(host)?;
-        let rows = now.rows(&before, &host.devices(), host.worlds()?);
+        let rows = CaptureRows {
+            devices: now.rows(&before, &host.devices(), host.worlds()?),
+            disks: now.disk_rows(&before),
+            paths: now.path_rows(&before, &host.devices(), &host.targets()),
+        };
         alive = out!("{}", capture.line(&perfmon_time(&timestamp(clock::unix_millis())), &rows));
         before = now;
         left -= 1;
@@ -155,6 +162,7 @@ fn refresh(host: &EsxiHost, screen: &mut Screen, before: &mut Sample) -> Result<
     screen.rows = now.rows(before, &host.devices(), worlds);
     screen.paths = now.path_rows(before, &host.devices(), &host.targets());
     screen.worlds = now.world_rows(before);
+    screen.disks = now.disk_rows(before);
     screen.banner = banner(worlds);
     *before = now;
     Ok(())

@@ -1,4 +1,5 @@
-//! The screens besides the disk device screen: adapters, CPU and memory; and the paths of a device.
+//! The screens besides the disk device screen: adapters, CPU, memory, virtual disks, network and
+//! interrupts; and the paths of a device.
 
 use super::sample::{PathRow, Row};
 use super::world::WorldRow;
@@ -16,11 +17,24 @@ pub(crate) enum Panel {
     Cpu,
     /// `m`: their memory.
     Memory,
+    /// `v`: virtual disks of running machines.
+    VirtualDisks,
+    /// `n`: iSCSI sessions.
+    Network,
+    /// `i`: interrupts, which a simulated host does not have.
+    Interrupts,
 }
 
 /// The screens by key.
-pub(crate) const PANELS: [(char, Panel); 4] =
-    [('u', Panel::Devices), ('d', Panel::Adapters), ('c', Panel::Cpu), ('m', Panel::Memory)];
+pub(crate) const PANELS: [(char, Panel); 7] = [
+    ('u', Panel::Devices),
+    ('d', Panel::Adapters),
+    ('c', Panel::Cpu),
+    ('m', Panel::Memory),
+    ('v', Panel::VirtualDisks),
+    ('n', Panel::Network),
+    ('i', Panel::Interrupts),
+];
 
 /// Heading of the counters that adapters and paths have.
 const IO_HEADING: &str = "  CMDS/s  READS/s WRITES/s MBREAD/s MBWRTN/s DAVG/cmd DAVG/rd DAVG/wr";
@@ -88,6 +102,74 @@ pub(crate) fn memory(worlds: &[WorldRow]) -> Vec<String> {
     lines
 }
 
+/// A counter of virtual disks or of the network: its heading, its name in a CSV file, and its value.
+pub(crate) type PanelCounter = (&'static str, &'static str, fn(&Row) -> f64);
+
+/// The counters of a virtual disk.
+pub(crate) const DISK_COUNTERS: [PanelCounter; 7] = [
+    ("CMDS/s", "Commands/sec", |row| row.per_second(row.delta.commands())),
+    ("READS/s", "Reads/sec", |row| row.per_second(row.delta.reads)),
+    ("WRITES/s", "Writes/sec", |row| row.per_second(row.delta.writes)),
+    ("MBREAD/s", "MBytes Read/sec", |row| row.mib_per_second(row.delta.read_bytes)),
+    ("MBWRTN/s", "MBytes Written/sec", |row| row.mib_per_second(row.delta.write_bytes)),
+    ("LAT/rd", "Average MilliSec/Read", Row::read_ms),
+    ("LAT/wr", "Average MilliSec/Write", Row::write_ms),
+];
+
+/// The counters of an iSCSI session: the data that it sends and receives.
+pub(crate) const SESSION_COUNTERS: [PanelCounter; 2] = [
+    ("MbTX/s", "MBits Transmitted/sec", |row| 8.0 * row.mib_per_second(row.delta.write_bytes)),
+    ("MbRX/s", "MBits Received/sec", |row| 8.0 * row.mib_per_second(row.delta.read_bytes)),
+];
+
+fn headings(counters: &[PanelCounter]) -> String {
+    counters.iter().map(|(heading, ..)| format!(" {heading:>8}")).collect()
+}
+
+fn cells(counters: &[PanelCounter], row: &Row) -> String {
+    counters.iter().map(|(_, _, value)| format!(" {:8.2}", value(row))).collect()
+}
+
+/// Returns the screen of virtual disks: a line for each disk of a running machine.
+pub(crate) fn virtual_disks(disks: &[Row]) -> Vec<String> {
+    let mut lines = vec![format!("{:32} {:10}{}", "VMNAME", "VDEVNAME", headings(&DISK_COUNTERS))];
+    lines.extend(disks.iter().map(|row| {
+        let (machine, disk) = row.device.split_once(':').unwrap_or((&row.device, ""));
+        format!("{:32} {disk:10}{}", shortened(machine), cells(&DISK_COUNTERS, row))
+    }));
+    if disks.is_empty() {
+        lines.push("No machine runs. Start one with `ibid-host vm power on NAME`.".to_owned());
+    }
+    lines
+}
+
+/// Returns a session as a row of counters.
+pub(crate) fn session(path: &PathRow) -> Row {
+    Row { device: path.name.clone(), delta: path.delta, seconds: path.seconds, ..Row::default() }
+}
+
+/// Returns the network screen: a line for each iSCSI session.
+pub(crate) fn network(paths: &[PathRow]) -> Vec<String> {
+    let mut lines = vec![format!("{:>7} {:24} {:28}{}", "PORT-ID", "USED-BY", "DNAME", headings(&SESSION_COUNTERS))];
+    lines.extend((1..).zip(paths).map(|(port, path)| {
+        format!("{port:7} {:24} {:28}{}", path.name, path.portal, cells(&SESSION_COUNTERS, &session(path)))
+    }));
+    lines.push(String::new());
+    lines.push(
+        "iSCSI sessions: data of reads and writes. Linux counts packets: see `ss -ti` and /proc/net/dev.".to_owned(),
+    );
+    lines
+}
+
+/// Returns the interrupt screen.
+pub(crate) fn interrupts() -> Vec<String> {
+    vec![
+        "VECTOR   COUNT/s     COUNT DEVICES".to_owned(),
+        "A simulated host has no devices that raise interrupts: its I/O is that of Linux sockets.".to_owned(),
+        "Linux counts the interrupts of this machine in /proc/interrupts.".to_owned(),
+    ]
+}
+
 /// Returns at most 32 characters of a name.
 fn shortened(name: &str) -> String {
     name.chars().take(32).collect()
@@ -103,6 +185,7 @@ pub(crate) mod tests {
         let path = |adapter: u64, port: u64| PathRow {
             name: format!("vmhba{adapter}:C{port}:T0:L7"),
             device: "naa.624a9370753d69fe46db318d00011014".to_owned(),
+            portal: format!("192.0.2.{port}:3260"),
             delta: CountersSnapshot {
                 reads: 10 * (port + 1),
                 writes: 20,
@@ -141,6 +224,33 @@ pub(crate) mod tests {
                 "vmhba65  -       2    14.00     6.00     8.00     4.00     2.00     2.71    1.00    4.00",
             ]
         );
+    }
+
+    #[test]
+    fn virtual_disks_are_named_by_machine_and_disk() {
+        let delta = paths()[0].delta;
+        let row = Row { device: "web01:scsi0:1".to_owned(), delta, seconds: 5.0, ..Row::default() };
+        assert_eq!(
+            virtual_disks(&[row]),
+            [
+                "VMNAME                           VDEVNAME     CMDS/s  READS/s WRITES/s MBREAD/s MBWRTN/s   LAT/rd   LAT/wr",
+                "web01                            scsi0:1        6.00     2.00     4.00     2.00     1.00     1.00     4.00",
+            ]
+        );
+        assert!(virtual_disks(&[])[1].contains("vm power on"));
+    }
+
+    #[test]
+    fn network_shows_the_data_of_sessions() {
+        let lines = network(&paths());
+        assert_eq!(
+            lines[..2],
+            [
+                "PORT-ID USED-BY                  DNAME                          MbTX/s   MbRX/s",
+                "      1 vmhba64:C0:T0:L7         192.0.2.0:3260                   8.00    16.00",
+            ]
+        );
+        assert_eq!(lines.len(), 7, "heading, four sessions, an empty line, and a note");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Counters of the host's devices, and their change between two samples.
 
 use super::world::{World, WorldRow};
-use esxi_host::{DeviceRecord, EsxiHost, HostError};
+use esxi_host::{DeviceRecord, EsxiHost, HostCounters, HostError};
+use initiator::Url;
 use multipath::CountersSnapshot;
 use platform::clock;
 use std::collections::BTreeMap;
@@ -75,6 +76,8 @@ pub(crate) struct PathRow {
     pub(crate) name: String,
     /// Name of the device.
     pub(crate) device: String,
+    /// Address and port of the target.
+    pub(crate) portal: String,
     pub(crate) delta: CountersSnapshot,
     pub(crate) seconds: f64,
 }
@@ -85,15 +88,17 @@ pub(crate) struct Sample {
     at: Instant,
     numbers: BTreeMap<String, CountersSnapshot>,
     paths: BTreeMap<String, CountersSnapshot>,
+    disks: BTreeMap<String, CountersSnapshot>,
     worlds: Vec<World>,
 }
 
 impl Sample {
     /// Reads the counters of a host.
     pub(crate) fn take(host: &EsxiHost) -> Result<Self, HostError> {
-        let (numbers, paths) = host.all_counters()?;
+        let counters = host.all_counters()?;
         let worlds = host.world_ids()?.into_iter().filter_map(World::take).collect();
-        Ok(Self { at: clock::now(), numbers, paths, worlds })
+        let HostCounters { devices: numbers, paths, virtual_disks: disks } = counters;
+        Ok(Self { at: clock::now(), numbers, paths, disks, worlds })
     }
 
     /// Returns the names of the devices that have counters.
@@ -128,13 +133,32 @@ impl Sample {
     /// Returns the paths of all claimed devices since `earlier`, in the order of their devices.
     pub(crate) fn path_rows(&self, earlier: &Self, devices: &[DeviceRecord], targets: &[String]) -> Vec<PathRow> {
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
-        let row = |device: &DeviceRecord, name: String| {
+        let row = |device: &DeviceRecord, (at, name): (usize, String)| {
             let now = self.paths.get(&name).copied().unwrap_or_default();
             let before = earlier.paths.get(&name).copied().unwrap_or_default();
-            PathRow { name, device: device.name.clone(), delta: now.since(&before), seconds }
+            let port = device.ports.get(at % device.ports.len().max(1));
+            let portal =
+                port.and_then(|port| port.parse::<Url>().ok()).map_or_else(String::new, |url| url.portal.to_string());
+            PathRow { name, device: device.name.clone(), portal, delta: now.since(&before), seconds }
         };
         let names = |device: &DeviceRecord| device.path_names(targets);
-        devices.iter().flat_map(|device| names(device).into_iter().map(move |name| row(device, name))).collect()
+        let rows = |device| names(device).into_iter().enumerate().map(move |one| row(device, one));
+        devices.iter().flat_map(rows).collect()
+    }
+
+    /// Returns the names of the virtual disks of running machines.
+    pub(crate) fn virtual_disks(&self) -> impl Iterator<Item = &String> {
+        self.disks.keys()
+    }
+
+    /// Returns the virtual disks of running machines since `earlier`, sorted by machine.
+    pub(crate) fn disk_rows(&self, earlier: &Self) -> Vec<Row> {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let row = |(name, now): (&String, &CountersSnapshot)| {
+            let before = earlier.disks.get(name).copied().unwrap_or_default();
+            Row { device: name.clone(), total: *now, delta: now.since(&before), seconds, ..Row::default() }
+        };
+        self.disks.iter().map(row).collect()
     }
 
     /// Returns the processes that use the host.
@@ -146,6 +170,6 @@ impl Sample {
 
     #[cfg(test)]
     pub(crate) fn of(at: Instant, numbers: BTreeMap<String, CountersSnapshot>) -> Self {
-        Self { at, numbers, paths: BTreeMap::new(), worlds: Vec::new() }
+        Self { at, numbers, paths: BTreeMap::new(), disks: BTreeMap::new(), worlds: Vec::new() }
     }
 }

@@ -78,12 +78,14 @@ pub(crate) struct Screen {
     pub(crate) rows: Vec<Row>,
     pub(crate) paths: Vec<PathRow>,
     pub(crate) worlds: Vec<WorldRow>,
+    pub(crate) disks: Vec<Row>,
     message: String,
 }
 
 const SCREEN_KEYS: &[(&str, &str)] = &[
     ("u d", "show the disk devices, or the adapters"),
     ("c m", "show CPU or memory of the processes that use the host"),
+    ("v n i", "show the virtual disks, the iSCSI sessions, or interrupts"),
     ("P", "show or hide the paths of a disk device"),
     ("f", "select the fields to show"),
     ("o p", "on the field screen: toggle VAAI counters, VAAI latencies"),
@@ -112,6 +114,7 @@ impl Screen {
             rows: Vec::new(),
             paths: Vec::new(),
             worlds: Vec::new(),
+            disks: Vec::new(),
             message: String::new(),
         }
     }
@@ -209,8 +212,8 @@ impl Screen {
             Key::Char('R') => Order::MbRead,
             Key::Char('T') => Order::MbWritten,
             Key::Char('N') => Order::Name,
-            Key::Char('v' | 'n' | 'i' | 'p') => {
-                self.set_message("the screens are u, d, c and m; h shows help");
+            Key::Char('p') => {
+                self.set_message("a simulated host has no power states; the screens are u d c m v n i");
                 return Action::Nothing;
             }
             _ => return Action::Nothing,
@@ -261,6 +264,9 @@ impl Screen {
             Panel::Adapters => panel::adapters(&self.paths),
             Panel::Cpu => panel::cpu(&self.worlds),
             Panel::Memory => panel::memory(&self.worlds),
+            Panel::VirtualDisks => panel::virtual_disks(&self.disks),
+            Panel::Network => panel::network(&self.paths),
+            Panel::Interrupts => panel::interrupts(),
         };
         let mut lines = lines.into_iter();
         let heading = lines.next().map(heading);

@@ -113,7 +113,7 @@ fn rates_are_per_second_and_latencies_add_up() {
 fn csv_lines_match_the_header() {
     let capture = Capture::new("esx01", vec![NAA.to_owned(), "naa.2".to_owned()], &Selection::default());
     let header = capture.header();
-    let line = capture.line("11/22/2026 00:30:05", &rows());
+    let line = capture.line("11/22/2026 00:30:05", &CaptureRows { devices: rows(), ..CaptureRows::default() });
     assert!(header.starts_with(&format!(
         "\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\esx01\\Physical Disk SCSI Device({NAA})\\Device Q Depth\","
     )));
@@ -123,6 +123,29 @@ fn csv_lines_match_the_header() {
     let commands = counters.iter().position(|counter| counter.ends_with(&format!("({NAA})\\Commands/sec\""))).unwrap();
     assert_eq!((cells[0], cells[commands]), ("\"11/22/2026 00:30:05\"", "\"423.60\""));
     assert!(cells[15..].iter().all(|cell| ["\"0\"", "\"0.00\""].contains(cell)), "{line}");
+}
+
+#[test]
+fn csv_has_virtual_disks_and_sessions() {
+    let names = |name: &str| vec![name.to_owned()];
+    let capture = Capture::new("esx01", Vec::new(), &Selection::default());
+    let capture = capture.with(names("web01:scsi0:0"), names("vmhba64:C0:T0:L1"));
+    let disks = vec![sample::Row { device: "web01:scsi0:0".to_owned(), ..rows().remove(0) }];
+    let path = |name: &str, delta| sample::PathRow { name: name.to_owned(), delta, seconds: 5.0, ..Default::default() };
+    let paths = vec![path("vmhba64:C0:T0:L1", disks[0].delta), path("vmhba65:C0:T0:L1", disks[0].delta)];
+    let line = capture.line("11/22/2026 00:30:05", &CaptureRows { disks, paths, ..CaptureRows::default() });
+    let header = capture.header();
+    let cells: Vec<_> = header.trim_end().split(',').zip(line.trim_end().split(',')).collect();
+    for (counter, value) in [
+        (r"Virtual Disk(web01:scsi0:0)\Reads/sec", "100.00"),
+        (r"Virtual Disk(web01:scsi0:0)\MBytes Written/sec", "10.00"),
+        (r"Virtual Disk(web01:scsi0:0)\Average MilliSec/Write", "1.60"),
+        (r"Network Port(iSCSI:1:vmhba64:C0:T0:L1)\MBits Transmitted/sec", "80.00"),
+    ] {
+        let expected = (format!("\"\\\\esx01\\{counter}\""), format!("\"{value}\""));
+        assert!(cells.contains(&(expected.0.as_str(), expected.1.as_str())), "{expected:?} in {cells:?}");
+    }
+    assert_eq!((header.split(',').count(), line.split(',').count()), (10, 10));
 }
 
 #[test]

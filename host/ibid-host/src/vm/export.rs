@@ -1,6 +1,6 @@
 //! `vm export`: powers a machine on and serves its disks to NBD clients.
 
-use super::machines::{find, size};
+use super::machines::{find, power_on, size};
 use crate::failure::Failure;
 use crate::interrupt::{stop_requested, until_stopped};
 use crate::nbd::{Export, ExportFuture, Exports, serve};
@@ -115,7 +115,7 @@ pub(super) async fn export(volumes: &mut Volumes, args: &ExportArgs) -> Result<(
         };
         let listener = Listener::bind(args.nbd).await;
         let listener = listener.map_err(|error| Failure::File { path: args.nbd.to_string(), error })?;
-        Ok((machine.power_on().await.map_err(failed(&args.name))?, work, listener))
+        Ok((power_on(volumes, &machine).await?, work, listener))
     };
     let (mut running, work, listener) = until_stopped(Box::pin(start)).await?;
     let served = serve_until_stopped(volumes.host(), &mut running, work, listener).await;

@@ -1,6 +1,6 @@
 //! `vm guest`: the I/O of a guest on a virtual disk, by hand.
 
-use super::machines::find;
+use super::machines::{find, power_on};
 use super::profile::{self, Job, Pattern, Profile};
 use super::{data, load};
 use crate::cli;
@@ -86,7 +86,7 @@ struct RangeArgs {
 pub(super) async fn guest(volumes: &mut Volumes, args: &GuestArgs) -> Result<(), Failure> {
     let start = async {
         let machine = find(volumes, &args.name).await?;
-        machine.power_on().await.map_err(failed(&args.name))
+        power_on(volumes, &machine).await
     };
     let running = until_stopped(Box::pin(start)).await?;
     let done = until_stopped(Box::pin(act(&running, args))).await;

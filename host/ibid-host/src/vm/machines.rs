@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::vmfs::{Volumes, failed};
-use virtual_disk::{VirtualDiskError, VirtualMachine};
+use virtual_disk::{RunningMachine, VirtualDiskError, VirtualMachine};
 
 /// Finds the virtual machine `name` on any datastore. A command that was killed may have left an
 /// invalid configuration of that name on another datastore.
@@ -25,6 +25,16 @@ pub(super) async fn find(volumes: &mut Volumes, name: &str) -> Result<VirtualMac
         },
         failed(name),
     ))
+}
+
+/// Powers a machine on and counts the I/O of its disks for esxtop.
+pub(super) async fn power_on(volumes: &Volumes, machine: &VirtualMachine) -> Result<RunningMachine, Failure> {
+    let running = machine.power_on().await.map_err(failed(machine.name()))?;
+    for (number, disk) in running.disks().iter().enumerate() {
+        let name = format!("{}:scsi0:{number}", machine.name());
+        disk.count_in(volumes.host().virtual_disks().device(&name));
+    }
+    Ok(running)
 }
 
 /// Returns the bytes of all disks of a machine.

@@ -133,7 +133,7 @@ async fn migrate(volumes: &mut Volumes, args: &MigrateArgs) -> Result<(), Failur
     let meter = Meter::new("Migrate", size(&machine).await?);
     let advance = |done: u64| meter.advance(done);
     let report = if args.running {
-        let mut running = machine.power_on().await.map_err(failed(&args.name))?;
+        let mut running = machines::power_on(volumes, &machine).await?;
         let moved = running.migrate(&datastore, args.format, &advance).await;
         running.power_off().await.map_err(failed(&args.name))?;
         moved
@@ -149,7 +149,7 @@ async fn power_on(volumes: &mut Volumes, name: &str, secs: Option<u64>) -> Resul
     let start = async {
         let machine = find(volumes, name).await?;
         outln!("Powering on VM:");
-        let running = machine.power_on().await.map_err(failed(name))?;
+        let running = machines::power_on(volumes, &machine).await?;
         Ok((machine, running))
     };
     let (machine, running) = until_stopped(start).await?;

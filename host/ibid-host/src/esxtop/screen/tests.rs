@@ -118,17 +118,24 @@ fn keys_do_what_help_states() {
     assert_eq!(screen.delay, 2.5);
     press(&mut screen, "h");
     assert_eq!(lines(&screen, 80)[2], "esxtop of a simulated host: keys");
-    press(&mut screen, "xn");
-    assert_eq!(lines(&screen, 80)[1], "the screens are u, d, c and m; h shows help");
+    press(&mut screen, "xp");
+    let power = "a simulated host has no power states; the screens are u d c m v n i";
+    assert_eq!(lines(&screen, 80)[1], power);
     assert_eq!((press(&mut screen, "q"), screen.press(Key::Interrupt)), (vec![Action::Quit], Action::Quit));
 }
 
 #[test]
-fn keys_d_c_m_u_switch_between_screens() {
+fn keys_switch_between_screens() {
     let mut screen = screen();
-    for (key, start, count) in
-        [("d", "ADAPTR", 3), ("c", "      ID NAME", 3), ("m", "      ID NAME", 3), ("u", "DEVICE", 2)]
-    {
+    for (key, start, count) in [
+        ("d", "ADAPTR", 3),
+        ("c", "      ID NAME", 3),
+        ("m", "      ID NAME", 3),
+        ("v", "VMNAME", 2),
+        ("n", "PORT-ID", 7),
+        ("i", "VECTOR", 3),
+        ("u", "DEVICE", 2),
+    ] {
         assert_eq!(press(&mut screen, key), [Action::Refresh]);
         let lines = lines(&screen, 180);
         assert!(lines[2].starts_with(start) && lines.len() == 2 + count, "{key}: {lines:?}");
