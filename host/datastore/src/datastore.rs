@@ -153,7 +153,8 @@ impl Datastore {
     /// is lost. `disk` is the [`whole_disk`](Self::whole_disk).
     ///
     /// # Errors
-    /// [`DatastoreError::Unsuitable`] if the device holds a datastore or an extent, or is too small.
+    /// [`DatastoreError::Unsuitable`] if the device holds a datastore or an extent, or is too
+    /// small.
     pub async fn extend(
         disk: &Arc<dyn SharedDisk>,
         addition: &Arc<dyn SharedDisk>,

@@ -1,8 +1,8 @@
 //! Extents: the devices of a datastore after the first. Locks, journals and files' metadata stay on
 //! the first one; each extent has the clusters of its own blocks.
 //!
-//! The datastore sees one disk: the first device up to the end of its partition, then the partitions
-//! of the extents.
+//! The datastore sees one disk: the first device up to the end of its partition, then the
+//! partitions of the extents.
 
 use crate::format::{FoundVolume, inspection_io, new_uuid, refuse_mounted, volume_of, write_images};
 use crate::io::{Io, Purpose};

@@ -3,13 +3,13 @@
 use crate::counters::{CountersSnapshot, Latencies};
 use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
-use crate::spanned::SpanMember;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::Bytes;
 use initiator::CopyRun;
 use scsi::lba_status::ProvisioningStatus;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The future result of a command.
@@ -82,6 +82,19 @@ impl IoPermission {
             (Self::Suspended, _) | (_, Self::Suspended) => Self::Suspended,
         }
     }
+}
+
+/// A part of a spanned disk.
+#[derive(Clone)]
+pub struct SpanMember {
+    /// First block on the spanned disk.
+    pub first: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// First block on the member.
+    pub lba: u64,
+    /// The member.
+    pub disk: Arc<dyn SharedDisk>,
 }
 
 /// A logical unit as one host sees it. Each host has its own handle.

@@ -16,7 +16,9 @@ mod spanned;
 mod vaai;
 
 pub use counters::{CountersSnapshot, DeviceCounters, Latencies, OffloadCount, Statistics};
-pub use disk::{AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningExtent, SharedDisk, overlaps_itself};
+pub use disk::{
+    AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningExtent, SharedDisk, SpanMember, overlaps_itself,
+};
 pub use error::DeviceError;
 pub use identity::DiskIdentity;
 pub use initiator::CopyRun;
@@ -26,5 +28,5 @@ pub use iscsi_disk::{
 };
 pub use memory::{FaultHook, InjectedOutcome, Injection, MemoryArray, MemoryHostDisk, Operation};
 pub use scsi::lba_status::ProvisioningStatus;
-pub use spanned::{MemberCopy, SpanMember, SpannedDisk, split_copy};
+pub use spanned::{MemberCopy, SpannedDisk, split_copy};
 pub use vaai::{Primitive, PrimitiveState, Support, VaaiStatus};

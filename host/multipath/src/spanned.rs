@@ -1,7 +1,7 @@
 //! Several disks as one: the extents of a datastore, one after the other.
 
 use crate::counters::{CountersSnapshot, Latencies};
-use crate::disk::{AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningExtent, SharedDisk};
+use crate::disk::{AtsOutcome, DeviceLimits, DiskFuture, IoPermission, ProvisioningExtent, SharedDisk, SpanMember};
 use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, Support, VaaiStatus};
@@ -9,19 +9,6 @@ use bytes::{Bytes, BytesMut};
 use initiator::CopyRun;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A part of a spanned disk.
-#[derive(Clone)]
-pub struct SpanMember {
-    /// First block on the spanned disk.
-    pub first: u64,
-    /// Number of blocks.
-    pub blocks: u64,
-    /// First block on the member.
-    pub lba: u64,
-    /// The member.
-    pub disk: Arc<dyn SharedDisk>,
-}
 
 /// A disk that consists of parts of others. It has the identity of the first, and the offloads that
 /// all of them have.
@@ -87,7 +74,7 @@ pub fn split_copy<'a>(
 }
 
 impl SpannedDisk {
-    /// Joins members, of which there must be one, in the order of their first blocks.
+    /// Joins members in the order of their first blocks; `None` without members.
     pub fn new(members: Vec<SpanMember>) -> Option<Self> {
         let (first, last) = (members.first()?, members.last()?);
         let identity = DiskIdentity { blocks: last.first + last.blocks, ..first.disk.identity().clone() };

@@ -45,8 +45,8 @@ impl Store {
         Ok(self.0.stat(path).await?.size)
     }
 
-    /// Creates a sparse flat file of at least `bytes` bytes, in whole blocks, and opens it exclusively. It is temporary until
-    /// it is kept.
+    /// Creates a sparse flat file of at least `bytes` bytes, in whole blocks, and opens it
+    /// exclusively. It is temporary until it is kept.
     pub(crate) async fn create_flat(&self, path: &str, bytes: u64) -> Result<Arc<dyn FlatFile>> {
         let file = self.0.create_temporary(path).await?;
         if let Err(error) = file.set_size(bytes.next_multiple_of(file.block_bytes())).await {

@@ -1,7 +1,6 @@
 //! Division of a partition. It is fixed at creation and follows from a few numbers in the
 //! superblock.
 
-use super::superblock::MAX_EXTENTS;
 use super::{FS_BLOCK_SECTORS, MAX_HOSTS, PAGE_SECTORS, SECTOR_BYTES};
 
 /// Descriptors per cluster.
@@ -18,6 +17,8 @@ pub(crate) const BACKUP_AT: u64 = 1024;
 const JOURNALS_AT: u64 = FS_BLOCK_SECTORS;
 /// Sectors of a file block: 1, 2, 4 or 8 MiB, as in VMFS 3.
 const BLOCK_SECTORS: [u32; 4] = [2048, 4096, 8192, 16384];
+/// Maximum number of extents after the first.
+pub(crate) const MAX_EXTENTS: usize = 8;
 /// First sector of the clusters on an extent after the first.
 pub(crate) const EXTENT_CLUSTERS_AT: u64 = 128;
 /// Minimum number of file blocks.

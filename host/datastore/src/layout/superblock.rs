@@ -1,7 +1,7 @@
 //! The superblock: properties of the datastore. Written once at creation; the backup is 512 KiB
 //! after it.
 
-use super::geometry::Geometry;
+use super::geometry::{Geometry, MAX_EXTENTS};
 use super::{Image, VERSION, is_sealed, seal};
 use crate::{Mode, VolumeUuid};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
@@ -12,8 +12,6 @@ const SECTOR_BYTES: u32 = super::SECTOR_BYTES as u32;
 /// Maximum length of a label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 127;
 
-/// Maximum number of extents after the first.
-pub(crate) const MAX_EXTENTS: usize = 8;
 /// Format version of a datastore with several extents.
 const VERSION_EXTENTS: u16 = 2;
 
