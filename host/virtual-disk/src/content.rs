@@ -18,6 +18,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Bytes per read and write of blocks that a disk of changes gets from its parent.
+const FILL_BYTES: u64 = 256 << 10;
+
 /// The content of one disk. Several tasks may call it at once.
 pub(crate) struct Content {
     file: Arc<dyn FlatFile>,
@@ -29,6 +32,8 @@ pub(crate) struct Content {
     first_writes: RangeLocks,
     run_ahead: Mutex<RunAhead>,
     mover: Mover,
+    /// The content of blocks that this disk has not written; without one, they are zeros.
+    parent: Option<Arc<Content>>,
     /// Set when the disk has moved to another file.
     retired: AtomicBool,
 }
@@ -36,6 +41,16 @@ pub(crate) struct Content {
 impl Content {
     /// Opens the content of an open file; `bytes` is the size of the disk.
     pub(crate) async fn open(file: Arc<dyn FlatFile>, bytes: u64, settings: MoverSettings) -> Result<Self> {
+        Self::open_above(file, bytes, settings, None).await
+    }
+
+    /// Opens the changes of a disk since it had the content `parent`.
+    pub(crate) async fn open_above(
+        file: Arc<dyn FlatFile>,
+        bytes: u64,
+        settings: MoverSettings,
+        parent: Option<Arc<Self>>,
+    ) -> Result<Self> {
         let sector = file.disk().identity().block_bytes;
         if u64::from(sector) != SECTOR_BYTES {
             return Err(VirtualDiskError::SectorSize(sector));
@@ -52,6 +67,7 @@ impl Content {
             first_writes: RangeLocks::default(),
             run_ahead: Mutex::default(),
             mover: Mover::new(settings),
+            parent,
             retired: AtomicBool::new(false),
         })
     }
@@ -168,6 +184,27 @@ impl Content {
         runs
     }
 
+    /// Returns the contents of a disk of changes, from itself to its last parent, each with the
+    /// runs of blocks that the disk has from it.
+    pub(crate) fn layers(&self, blocks: Range<u64>) -> Vec<(&Self, Vec<Placed>)> {
+        let own = self.used(blocks.clone());
+        let below = self.parent.as_deref().map(|parent| parent.layers(blocks)).unwrap_or_default();
+        let below = below.into_iter().map(|(content, runs)| (content, subtract(&runs, &own))).collect::<Vec<_>>();
+        std::iter::once((self, own)).chain(below).collect()
+    }
+
+    /// Reads a range that this disk has not written from its parent; zeros without one, and beyond
+    /// the end of the parent.
+    async fn read_below(&self, offset: u64, bytes: u64) -> Result<Bytes> {
+        let inside = self.parent.as_ref().map_or(0, |parent| parent.bytes.saturating_sub(offset).min(bytes));
+        let mut data = BytesMut::new();
+        if let Some(parent) = self.parent.as_ref().filter(|_| inside > 0) {
+            data.extend_from_slice(&Box::pin(parent.read(offset, inside)).await?);
+        }
+        data.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
+        Ok(data.freeze())
+    }
+
     /// Locks a range against removal of its blocks.
     async fn user(&self, range: Range<u64>) -> Result<RangeGuard<'_>> {
         let guard = self.users.lock(range, Mode::Shared).await;
@@ -193,7 +230,10 @@ impl Content {
         {
             return Ok(self.disk().read(run.lba, sectors(bytes)).await?);
         }
-        let mut data = BytesMut::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let mut data = match self.parent {
+            Some(_) => BytesMut::from(self.read_below(offset, bytes).await?),
+            None => BytesMut::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX)),
+        };
         for run in runs {
             for (at, count) in pieces(run.bytes / SECTOR_BYTES, most) {
                 let part = self.disk().read(run.lba + at, sectors(count * SECTOR_BYTES)).await?;
@@ -303,11 +343,21 @@ impl Content {
         Ok(())
     }
 
-    /// Zeroes the allocated blocks of a range that are not zeroed yet, and marks them written.
+    /// Zeroes the allocated blocks of a range that are not zeroed yet, and marks them written. A
+    /// disk of changes gets the content of its parent there.
     pub(crate) async fn zero_rest(&self, blocks: Range<u64>, advance: Advance<'_>) -> Result<()> {
         let rest = self.placed(blocks.clone(), |state| state == State::ToBeZeroed);
         if rest.is_empty() {
             return Ok(());
+        }
+        if self.parent.is_some() {
+            for run in &rest {
+                for (at, bytes) in pieces(run.bytes, FILL_BYTES) {
+                    let data = self.read_below(run.offset + at, bytes).await?;
+                    self.disk().write(run.lba + at / SECTOR_BYTES, data).await?;
+                }
+            }
+            return self.note_written(rest).await;
         }
         let runs: Vec<_> = rest.iter().map(|run| (run.lba, run.bytes / SECTOR_BYTES)).collect();
         self.mover.zero(self.disk(), &runs, advance).await?;
@@ -378,6 +428,24 @@ impl Content {
         }
         Ok(given)
     }
+}
+
+/// Returns the parts of runs that are outside all of the others. Both are in order.
+fn subtract(runs: &[Placed], others: &[Placed]) -> Vec<Placed> {
+    let mut left = Vec::new();
+    for run in runs {
+        let mut at = run.offset;
+        for other in others.iter().filter(|other| other.offset < run.end() && other.end() > run.offset) {
+            if at < other.offset {
+                left.push(run.part(at, other.offset - at, SECTOR_BYTES));
+            }
+            at = at.max(other.end());
+        }
+        if at < run.end() {
+            left.push(run.part(at, run.end() - at, SECTOR_BYTES));
+        }
+    }
+    left
 }
 
 /// Converts bytes to a count of sectors in a command.

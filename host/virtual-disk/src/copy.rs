@@ -60,7 +60,10 @@ impl<'a> Copier<'a> {
     pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<HostCopyReason>> {
         let (source, destination) = (self.source, self.destination);
         let (end, block) = (destination.end(), u64::from(source.disk().identity().block_bytes));
-        let written = before(source.used(source.blocks(range.clone())), end, block);
+        let layers = source.layers(source.blocks(range.clone())).into_iter();
+        let layers: Vec<_> = layers.map(|(layer, runs)| (layer, before(runs, end, block))).collect();
+        let mut written: Vec<_> = layers.iter().flat_map(|(_, runs)| runs.clone()).collect();
+        written.sort_by_key(|run| run.offset);
         let blocks = destination.blocks(range.clone());
         if self.format.is_thick() {
             destination.allocate(blocks.clone()).await?;
@@ -76,9 +79,13 @@ impl<'a> Copier<'a> {
             }
         }
         let room = destination.placed(blocks.clone(), |_| true);
-        let joints = join(&written, &room, block);
-        let moved: u64 = joints.iter().map(|joint| joint.bytes).sum();
-        let why = self.mover.copy((source.disk(), destination.disk()), &joints, self.order, advance).await?;
+        let (mut moved, mut why) = (0, None);
+        for (layer, runs) in &layers {
+            let joints = join(runs, &room, block);
+            moved += joints.iter().map(|joint| joint.bytes).sum::<u64>();
+            let by_host = self.mover.copy((layer.disk(), destination.disk()), &joints, self.order, advance).await?;
+            why = why.or(by_host);
+        }
         destination.note_written(written).await?;
         let rest = (range.end - range.start).saturating_sub(moved);
         if self.format == DiskFormat::EagerZeroedThick {

@@ -50,7 +50,8 @@ impl CreateType {
         match self {
             Self::RawDeviceMap => "VMFSRDM",
             Self::HostedFlat | Self::Hosted => "FLAT",
-            Self::Vmfs | Self::Snapshot => "VMFS",
+            Self::Vmfs => "VMFS",
+            Self::Snapshot => "VMFSSPARSE",
         }
     }
 }
@@ -94,6 +95,9 @@ pub struct Descriptor {
     pub thin: bool,
     /// The disk's identity.
     pub uuid: [u8; 16],
+    /// Path of the descriptor of the disk with the content that this one lacks: in the same
+    /// directory, or from the root of the datastore with a leading `/`.
+    pub parent: Option<String>,
 }
 
 /// Why a text is not a valid descriptor.
@@ -120,6 +124,17 @@ impl Descriptor {
             extent: format!("{name}-flat.vmdk"),
             thin,
             uuid: tagged(uuid),
+            parent: None,
+        }
+    }
+
+    /// Creates the descriptor of a disk of changes, which are in the file `NAME-delta.vmdk`.
+    pub fn delta(name: &str, bytes: u64, uuid: [u8; 16], parent: &str) -> Self {
+        Self {
+            create_type: CreateType::Snapshot,
+            extent: format!("{name}-delta.vmdk"),
+            parent: Some(parent.to_owned()),
+            ..Self::new(name, bytes, true, uuid)
         }
     }
 
@@ -151,6 +166,7 @@ impl Descriptor {
             extent,
             thin: value("ddb.thinProvisioned").as_deref() == Some("1"),
             uuid: value("ddb.uuid").and_then(|v| uuid_bytes(&v)).unwrap_or_default(),
+            parent: value("parentFileNameHint").filter(|hint| !hint.is_empty()),
         })
     }
 }
@@ -190,8 +206,14 @@ impl fmt::Display for Descriptor {
         // The last word of the long content identifier is the CID; the rest belongs to the disk.
         let content: String = self.uuid[4..].iter().map(|b| format!("{b:02x}")).collect();
         let cid = self.cid;
-        writeln!(f, "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={cid:08x}\nparentCID=ffffffff")?;
-        writeln!(f, "isNativeSnapshot=\"no\"\ncreateType=\"{}\"\n", self.create_type.words())?;
+        writeln!(f, "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={cid:08x}")?;
+        // All disks of a chain have the CID of new ones.
+        writeln!(f, "parentCID={:08x}", if self.parent.is_some() { cid } else { u32::MAX })?;
+        writeln!(f, "isNativeSnapshot=\"no\"\ncreateType=\"{}\"", self.create_type.words())?;
+        if let Some(parent) = &self.parent {
+            writeln!(f, "parentFileNameHint=\"{parent}\"")?;
+        }
+        writeln!(f)?;
         writeln!(f, "# Extent description")?;
         writeln!(f, "RW {} {} \"{}\"\n", self.sectors, self.create_type.extent_words(), self.extent)?;
         writeln!(f, "# The Disk Data Base \n#DDB\n\nddb.adapterType = \"lsilogic\"")?;

@@ -13,7 +13,7 @@ use crate::mover::{CopyOrder, MoverSettings, MoverWork};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
 use crate::raw_device::RawDevice;
 use crate::store::{FileAccess, Store};
-use crate::transfer::xcopy_bytes;
+use crate::transfer::{pieces, xcopy_bytes};
 use bytes::Bytes;
 use datastore::Datastore;
 use multipath::{DeviceCounters, SharedDisk};
@@ -71,6 +71,8 @@ struct NewDisk<'a> {
     bytes: u64,
     format: DiskFormat,
     kind: CreateType,
+    /// Parent of a disk of changes, as in its descriptor.
+    parent: Option<&'a str>,
 }
 
 /// An open virtual disk. Clones refer to the same disk; several tasks may call it at once.
@@ -83,15 +85,26 @@ struct Inner {
     place: Mutex<Place>,
     live: Live,
     settings: MoverSettings,
+    /// The open parent of a disk of changes.
+    parent: Option<VirtualDisk>,
     /// Counters of the guest's reads and writes, if they are counted.
     counters: OnceLock<Arc<DeviceCounters>>,
 }
 
 impl VirtualDisk {
     fn new(place: Place, content: Content, settings: MoverSettings) -> Self {
+        Self::above(place, content, settings, None)
+    }
+
+    fn above(place: Place, content: Content, settings: MoverSettings, parent: Option<Self>) -> Self {
         content.enable_run_ahead();
-        let inner =
-            Inner { place: Mutex::new(place), live: Live::new(Arc::new(content)), settings, counters: OnceLock::new() };
+        let inner = Inner {
+            place: Mutex::new(place),
+            live: Live::new(Arc::new(content)),
+            settings,
+            parent,
+            counters: OnceLock::new(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -112,7 +125,7 @@ impl VirtualDisk {
         progress: Progress<'_>,
     ) -> Result<(Self, MoverWork)> {
         let store = Store::new(datastore);
-        let new = NewDisk { path, bytes, format, kind: CreateType::Vmfs };
+        let new = NewDisk { path, bytes, format, kind: CreateType::Vmfs, parent: None };
         let made = Self::make(&store, new, settings, |content| async move {
             if format.is_thick() {
                 content.allocate(content.all()).await?;
@@ -130,13 +143,15 @@ impl VirtualDisk {
     /// Creates the files of a disk; `fill` provides its content. Removes the flat file on failure.
     async fn make<F: Future<Output = Result<Content>>>(
         store: &Store,
-        NewDisk { path, bytes, format, kind }: NewDisk<'_>,
+        NewDisk { path, bytes, format, kind, parent }: NewDisk<'_>,
         settings: MoverSettings,
         fill: impl FnOnce(Content) -> F,
     ) -> Result<Self> {
         let thin = format == DiskFormat::Thin;
-        let descriptor =
-            Descriptor { create_type: kind, ..Descriptor::new(stem(path), bytes, thin, store.new_uuid()?) };
+        let descriptor = match parent {
+            Some(parent) => Descriptor::delta(stem(path), bytes, store.new_uuid()?, parent),
+            None => Descriptor { create_type: kind, ..Descriptor::new(stem(path), bytes, thin, store.new_uuid()?) },
+        };
         if store.exists(path).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
@@ -166,11 +181,32 @@ impl VirtualDisk {
     pub async fn open(datastore: &Datastore, path: &str, access: FileAccess, settings: MoverSettings) -> Result<Self> {
         let store = Store::new(datastore);
         let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
-        if !matches!(descriptor.create_type, CreateType::Vmfs | CreateType::HostedFlat) {
-            return Err(VirtualDiskError::Kind);
+        let parent = match (descriptor.create_type, &descriptor.parent) {
+            (CreateType::Vmfs | CreateType::HostedFlat, _) => None,
+            (CreateType::Snapshot, Some(parent)) => {
+                let parent = parent_path(path, parent);
+                Some(Box::pin(Self::open(datastore, &parent, FileAccess::Read, settings)).await?)
+            }
+            _ => return Err(VirtualDiskError::Kind),
+        };
+        let opened = Self::open_files(store, path, descriptor, (access, settings), parent.clone()).await;
+        if let (Err(_), Some(parent)) = (&opened, &parent) {
+            // The parent would stay locked. The error of opening is returned.
+            let _ = Box::pin(parent.close()).await;
         }
+        opened
+    }
+
+    async fn open_files(
+        store: Store,
+        path: &str,
+        descriptor: Descriptor,
+        (access, settings): (FileAccess, MoverSettings),
+        parent: Option<Self>,
+    ) -> Result<Self> {
         let file = store.open_flat(&beside(path, &descriptor.extent), access).await?;
-        let content = match Content::open(Arc::clone(&file), descriptor.bytes(), settings).await {
+        let below = parent.as_ref().map(Self::content);
+        let content = match Content::open_above(Arc::clone(&file), descriptor.bytes(), settings, below).await {
             Ok(content) => content,
             Err(error) => {
                 // The file would stay locked. The error of opening is returned.
@@ -178,7 +214,59 @@ impl VirtualDisk {
                 return Err(error);
             }
         };
-        Ok(Self::new(Place { store, path: path.to_owned(), descriptor }, content, settings))
+        Ok(Self::above(Place { store, path: path.to_owned(), descriptor }, content, settings, parent))
+    }
+
+    /// Creates an empty disk of changes to another disk, whose path is as in a descriptor.
+    pub(crate) async fn create_delta(
+        datastore: &Datastore,
+        path: &str,
+        (parent, bytes): (&str, u64),
+        settings: MoverSettings,
+    ) -> Result<()> {
+        let new = NewDisk { path, bytes, format: DiskFormat::Thin, kind: CreateType::Snapshot, parent: Some(parent) };
+        let store = Store::new(datastore);
+        let made = Self::make(&store, new, settings, |content| async move { Ok(content) });
+        made.await?.close().await
+    }
+
+    /// Writes the changes of a disk to the disk below. Neither may be open.
+    pub(crate) async fn merge(
+        datastore: &Datastore,
+        (from, to): (&str, &str),
+        settings: MoverSettings,
+        progress: Progress<'_>,
+    ) -> Result<()> {
+        let store = Store::new(datastore);
+        let descriptor = Descriptor::parse(&store.read_text(from).await?)?;
+        let changes = Self::open_files(store, from, descriptor, (FileAccess::Read, settings), None).await?;
+        let below = match Self::open(datastore, to, FileAccess::Write, settings).await {
+            Ok(below) => below,
+            Err(error) => {
+                changes.close().await?;
+                return Err(error);
+            }
+        };
+        let merged = async {
+            let content = changes.content();
+            for run in content.used(content.all()) {
+                let end = run.end().min(changes.bytes());
+                for (at, bytes) in pieces(end.saturating_sub(run.offset), REGION_BY_HOST >> 4) {
+                    below.write(run.offset + at, content.read(run.offset + at, bytes).await?).await?;
+                    progress(bytes);
+                }
+            }
+            Ok(())
+        };
+        let merged = merged.await;
+        changes.close().await?;
+        below.close().await?;
+        merged
+    }
+
+    /// Returns whether this is a disk of changes: of a snapshot or a linked clone.
+    pub fn is_delta(&self) -> bool {
+        self.inner.parent.is_some()
     }
 
     /// Opens a raw device mapping, whose device is [`mapped_device`](crate::mapped_device), for
@@ -203,7 +291,11 @@ impl VirtualDisk {
             // Blocks that are not freed waste space, but the disk is complete without that.
             let _ = content.free_unused().await;
         }
-        content.file().close().await
+        let closed = content.file().close().await;
+        if let Some(parent) = &self.inner.parent {
+            Box::pin(parent.close()).await?;
+        }
+        closed
     }
 
     pub(crate) fn content(&self) -> Arc<Content> {
@@ -272,6 +364,10 @@ impl VirtualDisk {
         if !self.place().descriptor.thin {
             return Err(VirtualDiskError::NotThin);
         }
+        if self.is_delta() {
+            // A freed block would show the content of the parent.
+            return Ok(0);
+        }
         self.inner.live.unmap(offset, bytes).await
     }
 
@@ -311,7 +407,7 @@ impl VirtualDisk {
             Ok(content)
         };
         let store = Store::new(&target.datastore);
-        let new = NewDisk { path: &target.path, bytes: source.bytes(), format, kind: target.kind };
+        let new = NewDisk { path: &target.path, bytes: source.bytes(), format, kind: target.kind, parent: None };
         let disk = Self::make(&store, new, settings, fill).await?;
         Ok((disk, report.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
@@ -519,6 +615,11 @@ fn arrays(disk: &dyn SharedDisk) -> Vec<String> {
         [] => vec![disk.identity().array.clone()],
         members => members.iter().map(|member| member.disk.identity().array.clone()).collect(),
     }
+}
+
+/// Returns the path on the datastore of the parent that a descriptor names.
+pub(crate) fn parent_path(path: &str, parent: &str) -> String {
+    parent.strip_prefix('/').map_or_else(|| beside(path, parent), str::to_owned)
 }
 
 fn block_bytes(content: &Content) -> u32 {

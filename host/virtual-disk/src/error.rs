@@ -69,6 +69,12 @@ pub enum VirtualDiskError {
     /// This kind of disk is not supported.
     #[error("disks of this type are not supported")]
     Kind,
+    /// The disk contains only changes.
+    #[error("the disk belongs to a snapshot or a linked clone; remove the snapshots, or copy the disk")]
+    Delta,
+    /// The operation needs a machine without snapshots and linked clones of it.
+    #[error("{0}")]
+    Snapshots(String),
     /// A write could not be mirrored to the destination of a migration.
     #[error("the destination of the migration failed: {0}")]
     Mirror(Box<VirtualDiskError>),

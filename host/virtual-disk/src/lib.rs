@@ -35,7 +35,7 @@ pub use descriptor::{CreateType, Descriptor};
 pub use disk::{CopyTarget, Progress, VirtualDisk};
 pub use error::{Result, VirtualDiskError};
 pub use format::{DiskFormat, DiskFormatError};
-pub use machine::{BootWorkload, DiskSpec, RunningMachine, VirtualMachine};
+pub use machine::{BootWorkload, DiskSpec, RunningMachine, Snapshot, VirtualMachine};
 pub use mover::{CommandTotal, HostCopyReason, MoverSettings, MoverWork, Outstanding};
 pub use raw_device::{create_mapping, mapped_device};
 pub use store::FileAccess;

@@ -3,6 +3,7 @@
 
 mod boot;
 mod running;
+mod snapshot;
 
 use crate::copy::CopyReport;
 use crate::descriptor::Descriptor;
@@ -15,6 +16,7 @@ use crate::vmx::Vmx;
 pub use boot::BootWorkload;
 use datastore::{Datastore, File, FileKind};
 pub use running::RunningMachine;
+pub use snapshot::Snapshot;
 
 /// A disk to create with a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +30,10 @@ pub struct DiskSpec {
 /// A virtual machine on a datastore.
 #[derive(Clone)]
 pub struct VirtualMachine {
-    store: Store,
-    name: String,
-    vmx: Vmx,
-    settings: MoverSettings,
+    pub(crate) store: Store,
+    pub(crate) name: String,
+    pub(crate) vmx: Vmx,
+    pub(crate) settings: MoverSettings,
 }
 
 impl VirtualMachine {
@@ -71,7 +73,7 @@ impl VirtualMachine {
 
     /// Removes the files of an incomplete machine. Errors are ignored: the caller returns the first
     /// one.
-    async fn discard(&self) {
+    pub(crate) async fn discard(&self) {
         let _ = self.remove_files(None).await;
     }
 
@@ -128,14 +130,14 @@ impl VirtualMachine {
         self.vmx.disks.iter().map(|disk| beside(&self.vmx_path(), disk)).collect()
     }
 
-    fn disk_name(&self, index: usize) -> String {
+    pub(crate) fn disk_name(&self, index: usize) -> String {
         match index {
             0 => format!("{}.vmdk", self.name),
             _ => format!("{}_{index}.vmdk", self.name),
         }
     }
 
-    fn lock_path(&self) -> String {
+    pub(crate) fn lock_path(&self) -> String {
         self.path(&format!("{}.vmx.lck", self.name))
     }
 
@@ -152,12 +154,12 @@ impl VirtualMachine {
     }
 
     /// Keeps the directory of a complete machine.
-    fn keep(&self) {
+    pub(crate) fn keep(&self) {
         self.datastore().keep(&self.name);
     }
 
     /// Writes the `.vmx` of a new machine. A process that is killed leaves a complete one or none.
-    async fn write_new(&self) -> Result<()> {
+    pub(crate) async fn write_new(&self) -> Result<()> {
         let incomplete = format!("{}~", self.vmx_path());
         self.store.write_text(&incomplete, &self.vmx.to_string()).await?;
         Ok(self.datastore().rename(&incomplete, &self.vmx_path()).await?)
@@ -216,7 +218,7 @@ impl VirtualMachine {
     }
 
     /// Creates the directory of a copy of this machine, which has no disks yet.
-    async fn copy_named(&self, datastore: &Datastore, name: &str) -> Result<Self> {
+    pub(crate) async fn copy_named(&self, datastore: &Datastore, name: &str) -> Result<Self> {
         let vmx = Vmx { display_name: name.to_owned(), template: false, disks: Vec::new(), ..self.vmx.clone() };
         let copy = Self { store: Store::new(datastore), name: name.to_owned(), vmx, settings: self.settings };
         copy.make_directory().await?;
@@ -311,6 +313,12 @@ impl VirtualMachine {
         (format, running): (Option<DiskFormat>, bool),
         progress: Progress<'_>,
     ) -> Result<(NewPlace, CopyReport)> {
+        if disks.iter().any(VirtualDisk::is_delta) {
+            return Err(VirtualDiskError::Snapshots(
+                "a machine with snapshots, or a linked clone, cannot be migrated; remove the snapshots, or clone it"
+                    .to_owned(),
+            ));
+        }
         let names = (0..disks.len()).map(|index| self.disk_name(index)).collect();
         let vmx = Vmx { disks: names, ..self.vmx.clone() };
         let machine = Self { store: Store::new(datastore), vmx, ..self.clone() };
@@ -430,6 +438,7 @@ impl VirtualMachine {
     /// [`VirtualDiskError::PoweredOn`] if a host has it powered on, or
     /// [`datastore::DatastoreError::Locked`] if one of its files is in use. Then it is unchanged.
     pub async fn remove(self) -> Result<()> {
+        self.refuse_dependents().await?;
         let lock = self.lock().await?;
         self.datastore().remove_at_unmount(&self.name).await?;
         let removed = self.remove_files(Some(lock)).await;

@@ -153,6 +153,7 @@ def fio(url: str, pattern: str, more: str) -> None:
     """Runs a job of fio on an exported disk. It ends with the first error or wrong block."""
     size = "" if "--bs" in more else "--bsrange=4k-64k --blockalign=4k"
     verify = "--verify_fatal=1 --do_verify=1" if "--verify=" in more else ""
+    verify += " --verify_state_save=0"
     job = f"--name=guest --ioengine=nbd --uri={url} --rw={pattern} --iodepth=16 {size} {verify} {more}"
     run_command(["fio", "--output-format=terse", *job.split()])
 
@@ -352,9 +353,8 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
         one.run(f"vmkfstools -r /vmfs/devices/disks/{device} {at}/raw.vmdk")
         one.run(f"vmkfstools -c 16M -d eagerzeroedthick {at}/eager.vmdk")
         one.run("vm create snapped -d ds1 --disk 16M --memory 16")
-        snapshots = site.home / "snapped.vmsd"
-        snapshots.write_text('snapshot.numSnapshots = "1"\n')
-        one.run(f"vmfs put {snapshots} {at}/snapped/snapped.vmsd")
+        one.run("vm snapshot create snapped --label first")
+        assert one.run("vm snapshot list snapped").split() == ["1", "first"]
         found = []
         for source, to, rule in [
             ("raw", "thin.vmdk -d thin", "the source file type is RDM"),
@@ -380,6 +380,41 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
             said = layouts(one, array, other, site.home)
         site.clean()
         return said
+
+    def linked() -> str:
+        """Snapshots and linked clones keep their own data, protect their parent, and are copied by the host."""
+        one.run("vm create base -d ds1 --disk 24M:thin --memory 16")
+        one.run("vm guest base fill --seed 1")
+        refused = one.run("vm clone base early --linked", code=1)
+        assert "a linked clone needs a snapshot" in refused, refused
+        one.run("vm snapshot create base")
+        one.run("vm guest base write --size 2M --offset 3M --seed 2")
+        free = one.free()["ds1"]
+        assert "no data is copied" in one.run("vm clone base twig --linked")
+        assert free - one.free()["ds1"] < 8 << 20
+        for verb in ("read", "write --size 4M --seed 3", "read --offset 4M"):
+            two.run(f"vm guest twig {verb if '--seed' in verb else verb + ' --seed 1'}")
+        refused = two.run("vm destroy base", code=1)
+        assert "the linked clone 'twig' needs disks of this machine" in refused, refused
+        assert "linked clone" in one.run("vm migrate twig -d ds2", code=1)
+        said = one.run("vm clone twig whole -d ds2")
+        assert "Not offloaded: the source or destination virtual disk is a sparse or hosted format" in said, said
+        one.run("vm guest whole read --size 4M --seed 3")
+        one.run("vm guest whole read --offset 4M --seed 1")
+        one.run("vm destroy twig")
+        one.run("vm guest base read --size 2M --offset 3M --seed 2")
+        one.run("vm snapshot create base")
+        one.run("vm guest base fill --seed 9")
+        one.run("vm snapshot revert base")
+        one.run("vm guest base read --size 2M --offset 3M --seed 2")
+        one.run("vm snapshot remove base")
+        one.run("vm guest base read --size 3M --seed 1")
+        one.run("vm guest base read --size 2M --offset 3M --seed 2")
+        assert one.run("vmfs ls /vmfs/volumes/ds1/base").count("000") == 0
+        for name in ("base", "whole"):
+            one.run(f"vm destroy {name}")
+        site.clean()
+        return "two snapshots, a linked clone and a copy of it; contents compared"
 
     def measured() -> str:
         """fio writes and verifies an exported disk while it moves, and while it is cloned."""
@@ -493,6 +528,7 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
         ("a disk exported by NBD, while it moves", exported),
         ("rules that exclude XCOPY", rules),
         ("block sizes, extents, and two arrays", shapes),
+        ("snapshots and linked clones", linked),
         ("fio on an exported disk, moved and cloned", measured),
         ("a guest by hand", guest),
         ("campaign of random commands and faults", lambda: Campaign(site, verbs, RECOVERY).run()),

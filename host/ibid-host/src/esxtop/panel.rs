@@ -102,7 +102,8 @@ pub(crate) fn memory(worlds: &[WorldRow]) -> Vec<String> {
     lines
 }
 
-/// A counter of virtual disks or of the network: its heading, its name in a CSV file, and its value.
+/// A counter of virtual disks or of the network: its heading, its name in a CSV file, and its
+/// value.
 pub(crate) type PanelCounter = (&'static str, &'static str, fn(&Row) -> f64);
 
 /// The counters of a virtual disk.

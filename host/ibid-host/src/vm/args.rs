@@ -21,6 +21,9 @@ pub(crate) enum VmVerb {
     /// Power on a virtual machine or show its power state
     #[command(subcommand)]
     Power(Power),
+    /// Take, list, revert to or remove snapshots
+    #[command(subcommand)]
+    Snapshot(SnapshotVerb),
     /// Power on a virtual machine and serve its disks by NBD
     Export(ExportArgs),
     /// Perform the I/O of a guest
@@ -70,6 +73,37 @@ pub(crate) struct CopyArgs {
     /// Format of the disks [default: that of the source]
     #[arg(long, short)]
     pub(crate) format: Option<DiskFormat>,
+    /// Copy no data: the disks are changes to those of the newest snapshot, or of a template
+    #[arg(long, conflicts_with_all = ["datastore", "format"])]
+    pub(crate) linked: bool,
+}
+
+/// `vm snapshot`, of a powered-off machine.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum SnapshotVerb {
+    /// Freeze the disks; later changes go to new disks
+    Create {
+        /// Name of the virtual machine
+        name: String,
+        /// Name of the snapshot
+        #[arg(long, value_name = "TEXT", default_value = "snapshot")]
+        label: String,
+    },
+    /// List the snapshots, the oldest first
+    List {
+        /// Name of the virtual machine
+        name: String,
+    },
+    /// Discard all changes since the newest snapshot
+    Revert {
+        /// Name of the virtual machine
+        name: String,
+    },
+    /// Remove all snapshots and keep the changes
+    Remove {
+        /// Name of the virtual machine
+        name: String,
+    },
 }
 
 /// Options of `vm migrate`.

@@ -7,6 +7,7 @@ mod guest;
 mod load;
 mod machines;
 mod profile;
+mod snapshot;
 mod table;
 
 use crate::esx::HostArgs;
@@ -54,6 +55,7 @@ async fn act(volumes: &mut Volumes, verb: &VmVerb) -> Result<(), Failure> {
                 Ok(())
             }
         },
+        VmVerb::Snapshot(verb) => snapshot::run(volumes, verb).await,
         // Handled by `run`.
         VmVerb::Export(_) | VmVerb::Guest(_) => Ok(()),
         VmVerb::Destroy { name } => find(volumes, name).await?.remove().await.map_err(failed(name)),
@@ -115,6 +117,11 @@ async fn copy(volumes: &mut Volumes, args: &CopyArgs, deploy: bool) -> Result<()
     if deploy && !source.vmx().template {
         let hint = format!("run `ibid-host vm clone {} NAME` to copy a virtual machine", args.source);
         return Err(Failure::usage(format!("'{}' is not a template", args.source), hint));
+    }
+    if args.linked {
+        source.link(&args.name).await.map_err(failed(&args.name))?;
+        outln!("Linked: no data is copied");
+        return Ok(());
     }
     let datastore = match &args.datastore {
         Some(label) => volumes.mount(label).await?,

@@ -13,11 +13,13 @@ const LOOK_BYTES: u64 = 1 << 20;
 impl VirtualDisk {
     /// Overwrites the disk with zeros. Unallocated blocks already read as zeros.
     pub async fn write_zeros(&self, progress: Progress<'_>) -> Result<()> {
+        self.refuse_delta()?;
         self.content().zero_all(progress).await
     }
 
     /// Converts the disk to eager-zeroed: allocates all missing blocks and zeroes the rest.
     pub async fn inflate(&self, progress: Progress<'_>) -> Result<()> {
+        self.refuse_delta()?;
         let content = self.content();
         content.allocate(content.all()).await?;
         content.zero_rest(content.all(), progress).await?;
@@ -26,6 +28,7 @@ impl VirtualDisk {
 
     /// Zeroes the blocks of a thick disk that are not zeroed yet.
     pub async fn eager_zero(&self, progress: Progress<'_>) -> Result<()> {
+        self.refuse_delta()?;
         if self.place().descriptor.thin {
             return Err(VirtualDiskError::Thin);
         }
@@ -35,6 +38,7 @@ impl VirtualDisk {
 
     /// Frees the blocks of a thin disk that contain only zeros; returns their number.
     pub async fn punch_zeros(&self, progress: Progress<'_>) -> Result<u64> {
+        self.refuse_delta()?;
         if !self.place().descriptor.thin {
             return Err(VirtualDiskError::NotThin);
         }
@@ -54,6 +58,7 @@ impl VirtualDisk {
     /// Grows the disk to `bytes` bytes. New blocks are allocated according to the disk's format;
     /// `eager` also zeroes them. Returns a new handle and closes the old one.
     pub async fn grow(self, bytes: u64, eager: bool, progress: Progress<'_>) -> Result<Self> {
+        self.refuse_delta()?;
         let (before, settings) = (self.content(), self.inner.settings);
         if bytes <= before.bytes() || !bytes.is_multiple_of(512) {
             return Err(VirtualDiskError::NotLarger);
@@ -83,6 +88,11 @@ impl VirtualDisk {
     pub fn flat_path(&self) -> String {
         let Place { path, descriptor, .. } = &*self.place();
         beside(path, &descriptor.extent)
+    }
+
+    /// Fails on a disk of changes: its blocks are not all its own.
+    fn refuse_delta(&self) -> Result<()> {
+        if self.is_delta() { Err(VirtualDiskError::Delta) } else { Ok(()) }
     }
 
     async fn set_thin(&self, thin: bool) -> Result<()> {

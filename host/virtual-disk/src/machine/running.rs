@@ -37,7 +37,7 @@ impl VirtualMachine {
     }
 
     /// Takes the lock of the machine. A lock left by a dead host is taken over.
-    pub(super) async fn lock(&self) -> Result<File> {
+    pub(crate) async fn lock(&self) -> Result<File> {
         let path = self.lock_path();
         let taken = match self.datastore().create_temporary(&path).await {
             Err(datastore::DatastoreError::Exists) => self.datastore().open(&path, FileAccess::Write).await,
