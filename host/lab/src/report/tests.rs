@@ -370,3 +370,22 @@ fn report_matches_its_schema() {
     let expected = ["/machine/cpus: missing", "/outcomes/findings/samples/unit: \"furlongs\""];
     assert_eq!(differences(&value, &schema, &schema, ""), expected);
 }
+
+#[test]
+fn published_data_is_read_and_matches_the_schema() {
+    let text = include_str!("../../../../docs/lab-data/ibid-small.json");
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../docs/lab-data/report.schema.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!(differences(&value, &schema, &schema, ""), Vec::<String>::new());
+    let report: LabReport = serde_json::from_str(text).unwrap();
+    assert_eq!(report.schema, SCHEMA);
+    for outcome in &report.outcomes {
+        let measures = outcome.findings.samples.summaries();
+        assert!(outcome.ending == Ending::Done && measures.len() > 2, "{}", outcome.id);
+        let mut again = outcome.clone();
+        again.judge();
+        assert_eq!(again.verdict, outcome.verdict, "{}", outcome.id);
+        assert!(measures.iter().all(|summary| summary.spread.median.is_finite()), "{}", outcome.id);
+    }
+}
