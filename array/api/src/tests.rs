@@ -34,7 +34,7 @@ fn sizes_are_integers_up_to_4_pib() {
 #[test]
 fn unknown_request_fields_are_refused() {
     assert!(serde_json::from_str::<VolumePost>(r#"{"provisoned":1}"#).is_err());
-    assert!(serde_json::from_str::<VolumePatch>(r#"{"pod":{"name":"p"}}"#).is_err());
+    assert!(serde_json::from_str::<VolumePatch>(r#"{"pods":{"name":"p"}}"#).is_err());
     assert!(serde_json::from_str::<HostPost>(r#"{"iqn":[]}"#).is_err());
     assert!(serde_json::from_str::<HostPatch>(r#"{"chap":{"user":"x"}}"#).is_err());
     assert!(serde_json::from_str::<ConnectionPost>(r#"{"lun":1,"nsid":1}"#).is_err());

@@ -75,7 +75,8 @@ const VOLUME: &str = "
     volume rename vm1 => not provided: <NEW_NAME>
     volume rename vm1 vm2 => vm2: Volume already exists
     volume rename vm9 vm8 => vm9: Volume does not exist
-    volume rename vm1 a/b => a/b: Invalid name
+    volume rename vm1 a! => a!: Invalid name
+    volume rename vm1 a/b => vm1: A rename keeps the volume group
     volume destroy => not provided: <NAMES>...
     volume destroy vm9 => vm9: Volume does not exist
     volume destroy vm1 => vm1: Volume cannot be deleted due to existing connections
@@ -465,15 +466,15 @@ fn misplaced_options_name_their_commands() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         String::from_utf8(output.stderr).unwrap().lines().last().unwrap().to_owned()
     };
-    let clients =
-        "ibid volume, ibid snap, ibid host, ibid array, ibid scrub, ibid admin, ibid alert, ibid delivery, ibid token";
+    let lists = "ibid volume, ibid snap, ibid policy, ibid vgroup, ibid host, ibid array, ibid scrub, ibid admin, \
+                 ibid alert, ibid delivery";
     assert_eq!(
         hint(&["serve", "--data", "/nowhere", "--url", "http://x", "--insecure", "--json"]),
-        format!("hint: write --url after one of these commands: {clients}")
+        format!("hint: write --url after one of these commands: {lists}, ibid top, ibid token")
     );
     assert_eq!(
         hint(&["serve", "--data", "/nowhere", "--json"]),
-        format!("hint: write --json after one of these commands: {clients}, ibid fsck, ibid doctor")
+        format!("hint: write --json after one of these commands: {lists}, ibid token, ibid fsck, ibid doctor")
     );
     assert_eq!(
         hint(&["volume", "list", "--memory", "1G"]),
