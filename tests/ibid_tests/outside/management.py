@@ -25,8 +25,9 @@ COLLECTION, SCHEMAS = CLIENTS / "collection.py", CLIENTS / "schemas.py"
 LIMIT = 600
 
 
-# Calls that end the session of the checker, or that make the array call a machine with a name out of the document.
-UNCHECKED = "/(login|logout|admins|alert-w|smtp-|snmp-|syslog-)"
+# Calls that end the session of the checker, that do not end, or that make the array call a machine with a name out of
+# the document.
+UNCHECKED = "/(login|logout|events|admins|alert-w|smtp-|snmp-|syslog-)"
 # Seconds, and the seed of the generated calls.
 CHECK_TIME, CHECK_SEED = 30, 18
 

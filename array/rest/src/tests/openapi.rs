@@ -317,6 +317,19 @@ fn fixed_paths() -> Value {
             "security": [],
             "responses": {"200": {"description": "The versions of this interface.", "content": content(&json!({"$ref": "#/components/schemas/ApiVersions"}))}},
         }},
+        "/api/2.26/events": {"get": {
+            "operationId": "get_events",
+            "tags": ["session"],
+            "description": "A stream of the kinds of objects that change, with the first message `resync`. Any role. Ends with the session.",
+            "parameters": [
+                {"name": "kinds", "in": "query", "description": "Kinds, with commas between; all without it.", "schema": {"type": "string"}},
+                {"name": "last-event-id", "in": "header", "description": "Continues after this message.", "schema": {"type": "string"}},
+            ],
+            "responses": {
+                "200": {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+                "default": {"$ref": "#/components/responses/Error"},
+            },
+        }},
         "/api/2.26/login": {"post": {
             "operationId": "post_login",
             "tags": ["session"],
@@ -399,7 +412,7 @@ fn openapi_document_has_every_call() {
     }
     let paths = document["paths"].as_object().unwrap().values();
     let described: usize = paths.map(|methods| methods.as_object().unwrap().len()).sum();
-    assert_eq!(described, calls + 3, "and the version list, login and logout");
+    assert_eq!(described, calls + 4, "and the version list, login, logout and events");
 }
 
 #[test]
