@@ -6,7 +6,7 @@ use crate::filter::{Filter, lookup};
 use crate::query::Query;
 use api::{ErrorCode, Items, MAX_PAGE_ITEMS};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cmp::Ordering;
 
 /// The parameters of every list. (`context_names` and similar parameters belong to later versions.)
@@ -37,13 +37,12 @@ pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]
         unknown
             .map_or(Ok(()), |error| Err(RestError::bad(ErrorCode::InvalidSort, format!("Invalid sort: {error}."))))?;
     }
-    values.sort_by(|a, b| compare(&keys, |key| field(a, key), |key| field(b, key)));
+    values.sort_by(|a, b| compare(&keys, |key| lookup(a, &key.field).ok(), |key| lookup(b, &key.field).ok()));
 
     let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(values.len() as u64);
     if let Some(token) = query.text("continuation_token") {
         let last = decode_token(token, &keys)?;
-        let position = |key: &Key| last[keys.iter().position(|other| other == key).unwrap_or(0)].clone();
-        values.retain(|value| compare(&keys, |key| field(value, key), position).is_gt());
+        values.retain(|value| is_after(value, &keys, &last));
     }
     let offset = query.number("offset")?.unwrap_or(0);
     values.drain(..offset.min(values.len()));
@@ -54,27 +53,37 @@ pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]
     Answer::list(Items { continuation_token, items: values, more_items_remaining, total_item_count })
 }
 
-/// Like [`page`], for items with unique names. Without `filter` and `sort`, only the items on the
-/// page are converted, so a page of a long list costs little more than sorting the names.
+/// Like [`page`], for items with unique names. If `filter` and `sort` use the name only, only the
+/// items on the page are converted, so a page of a long list costs little more than sorting the
+/// names.
 pub(crate) fn page_named<T, S: Serialize>(
-    mut items: Vec<T>,
+    items: Vec<T>,
     query: &Query,
     name: impl Fn(&T) -> String,
     show: impl Fn(&T) -> S,
 ) -> Result<Answer, RestError> {
-    if ["filter", "sort"].iter().any(|parameter| query.text(parameter).is_some_and(|text| !text.trim().is_empty())) {
+    let keys = sort_keys(query, &["name"]);
+    let text = query.text("filter").filter(|text| !text.trim().is_empty());
+    let filter = text.map(Filter::parse).transpose().map_err(invalid_filter)?;
+    let by_name = |item: &T| json!({"name": name(item)});
+    let is_kept = |item: &T| filter.as_ref().map_or(Ok(true), |filter| filter.matches(&by_name(item)));
+    let kept: Result<Vec<bool>, String> = items.iter().map(is_kept).collect();
+    // A filter of other fields is an error here.
+    let (Ok(kept), true) = (kept, keys.iter().all(|key| key.field == "name")) else {
         return page(items.iter().map(show).collect(), query, &["name"]);
-    }
+    };
+    let mut items: Vec<T> = items.into_iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(item, _)| item).collect();
     items.sort_by_cached_key(|item| {
         let name = name(item);
         (name.to_ascii_lowercase(), name)
     });
+    if keys[0].descending {
+        items.reverse();
+    }
     let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(items.len() as u64);
-    let keys = sort_keys(query, &["name"]);
     if let Some(token) = query.text("continuation_token") {
         let last = decode_token(token, &keys)?;
-        let is_seen = |item: &T| total_order(&Value::String(name(item)), &last[0]).is_le();
-        items.drain(..items.partition_point(is_seen));
+        items.drain(..items.partition_point(|item| !is_after(&by_name(item), &keys, &last)));
     }
     let offset = query.number("offset")?.unwrap_or(0);
     items.drain(..offset.min(items.len()));
@@ -82,17 +91,20 @@ pub(crate) fn page_named<T, S: Serialize>(
     let more_items_remaining = items.len() > limit && limit > 0;
     items.truncate(limit);
     let last = items.last().filter(|_| more_items_remaining);
-    let continuation_token = last.map(|last| token_of(&[Value::String(name(last))]));
+    let continuation_token = last.map(|last| encode_token(&by_name(last), &keys));
     let items = items.iter().map(show).collect();
     Answer::list(Items { continuation_token, items, more_items_remaining, total_item_count })
 }
 
+fn invalid_filter(reason: String) -> RestError {
+    RestError::bad(ErrorCode::InvalidFilter, format!("Invalid filter: {reason}."))
+}
+
 fn filtered(values: Vec<Value>, text: &str) -> Result<Vec<Value>, RestError> {
-    let invalid = |reason: String| RestError::bad(ErrorCode::InvalidFilter, format!("Invalid filter: {reason}."));
-    let filter = Filter::parse(text).map_err(invalid)?;
+    let filter = Filter::parse(text).map_err(invalid_filter)?;
     let mut kept = Vec::with_capacity(values.len());
     for value in values {
-        if filter.matches(&value).map_err(invalid)? {
+        if filter.matches(&value).map_err(invalid_filter)? {
             kept.push(value);
         }
     }
@@ -114,12 +126,18 @@ fn field(object: &Value, key: &Key) -> Value {
     lookup(object, &key.field).cloned().unwrap_or(Value::Null)
 }
 
-fn compare(keys: &[Key], a: impl Fn(&Key) -> Value, b: impl Fn(&Key) -> Value) -> Ordering {
+fn compare<'a>(keys: &[Key], a: impl Fn(&Key) -> Option<&'a Value>, b: impl Fn(&Key) -> Option<&'a Value>) -> Ordering {
     let each = keys.iter().map(|key| {
-        let order = total_order(&a(key), &b(key));
+        let order = total_order(a(key).unwrap_or(&Value::Null), b(key).unwrap_or(&Value::Null));
         if key.descending { order.reverse() } else { order }
     });
     each.fold(Ordering::Equal, Ordering::then)
+}
+
+/// Returns true if an item follows the one with these sort fields.
+fn is_after(item: &Value, keys: &[Key], last: &[Value]) -> bool {
+    let position = |key: &Key| keys.iter().position(|other| other == key).and_then(|at| last.get(at));
+    compare(keys, |key| lookup(item, &key.field).ok(), position).is_gt()
 }
 
 /// Orders values: null, false, true, numbers, texts. Lists and objects are all equal.
@@ -138,7 +156,8 @@ fn total_order(a: &Value, b: &Value) -> Ordering {
             _ => a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)),
         },
         (Value::String(a), Value::String(b)) => {
-            a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase()).then_with(|| a.cmp(b))
+            let lower = a.bytes().map(|byte| byte.to_ascii_lowercase());
+            lower.cmp(b.bytes().map(|byte| byte.to_ascii_lowercase())).then_with(|| a.cmp(b))
         }
         (a, b) => rank(a).cmp(&rank(b)),
     }
