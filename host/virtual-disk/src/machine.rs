@@ -173,14 +173,7 @@ impl VirtualMachine {
 
     /// Returns whether the machine has snapshots, as counted in its `.vmsd`.
     pub async fn has_snapshots(&self) -> Result<bool> {
-        let path = self.path(&format!("{}.vmsd", self.name));
-        if !self.store.exists(&path).await? {
-            return Ok(false);
-        }
-        let text = self.store.read_text(&path).await?;
-        let count =
-            text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "snapshot.numSnapshots"));
-        Ok(count.is_some_and(|(_, value)| value.trim().trim_matches('"') != "0"))
+        Ok(!self.snapshots().await?.is_empty())
     }
 
     /// Returns whether a host has the machine powered on.

@@ -182,7 +182,9 @@ impl VirtualMachine {
         let mut after = self.clone();
         after.vmx.disks = chains.iter().filter_map(|chain| chain.last().cloned()).collect();
         self.change_off(async {
-            // An interrupted removal can be repeated: the changes stay until all are merged.
+            // First the list, because merging changes the contents of the frozen disks. An
+            // interrupted removal can be repeated: the changes stay until all are merged.
+            after.write_snapshots(&[]).await?;
             for (chain, base) in chains.iter().zip(&after.vmx.disks) {
                 for disk in chain.iter().rev().skip(1) {
                     let paths = (&*self.path(disk), &*self.path(base));
@@ -190,7 +192,6 @@ impl VirtualMachine {
                 }
             }
             after.store.write_text(&after.vmx_path(), &after.vmx.to_string()).await?;
-            after.write_snapshots(&[]).await?;
             for chain in &chains {
                 for disk in &chain[..chain.len() - 1] {
                     VirtualDisk::delete(self.datastore(), &self.path(disk)).await?;

@@ -71,6 +71,33 @@ async fn snapshots_freeze_revert_and_merge() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn interrupted_removal_leaves_no_snapshots() {
+    let (_array, ds) = datastore().await;
+    let mut vm = machine(&ds, DiskFormat::Thin).await;
+    write(&vm, 1, &[0, 4096]).await;
+    vm.take_snapshot("first").await.unwrap();
+    write(&vm, 2, &[4096, 3 * MIB]).await;
+    vm.take_snapshot("second").await.unwrap();
+    write(&vm, 3, &[3 * MIB]).await;
+    let before = read(&vm, &PLACES).await;
+    // The changes of the first snapshot are merged, those of the second cannot be read.
+    let names = ds.list("vm").await.unwrap().into_iter().map(|entry| entry.name);
+    let data = names.filter(|name| name.contains("-000002") && !name.ends_with("-000002.vmdk")).collect::<Vec<_>>();
+    assert_eq!(data.len(), 1, "{data:?}");
+    let (file, away) = (format!("vm/{}", data[0]), "vm/away");
+    ds.rename(&file, away).await.unwrap();
+    assert!(vm.remove_snapshots(&quiet).await.is_err());
+    ds.rename(away, &file).await.unwrap();
+    let mut vm = VirtualMachine::open(&ds, "vm", MoverSettings::default()).await.unwrap();
+    assert_eq!(vm.snapshots().await.unwrap(), []);
+    assert!(matches!(vm.revert().await, Err(VirtualDiskError::Snapshots(_))));
+    assert_eq!(read(&vm, &PLACES).await, before);
+    vm.remove_snapshots(&quiet).await.unwrap();
+    assert_eq!(read(&vm, &PLACES).await, before);
+    assert!(matches!(vm.remove_snapshots(&quiet).await, Err(VirtualDiskError::Snapshots(_))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn copy_of_a_snapshot_has_all_layers_and_no_offload() {
     let (_array, ds) = datastore().await;
     let mut vm = machine(&ds, DiskFormat::Thin).await;
