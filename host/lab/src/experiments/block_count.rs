@@ -26,7 +26,7 @@ const FEW: [u64; 8] = [200, 400, 1000, 5000, 20_000, 60_000, 100_000, 256_000];
 const RUNS: u32 = 5;
 /// Bytes of a block of the datastore.
 const BLOCK: u64 = datastore::FS_BLOCK_BYTES;
-/// Clones made at once when the datastore is filled.
+/// Clones made and removed at once when the datastore is filled.
 const CLONES_AT_ONCE: usize = 8;
 /// Block counts from which the published curve is flat.
 const FLAT: (u64, u64) = (40_000, 60_000);
@@ -123,9 +123,7 @@ async fn fill(bench: &LabBench, store: &LabDatastore, template: &Disk) -> Result
         Ok::<bool, LabError>(report.by_host.is_none())
     });
     let clones: Vec<bool> = stream::iter(clones).buffer_unordered(CLONES_AT_ONCE).try_collect().await?;
-    for name in &names {
-        store.remove(name).await?;
-    }
+    stream::iter(&names).map(|name| store.remove(name)).buffer_unordered(CLONES_AT_ONCE).try_collect::<()>().await?;
     Ok(!clones.is_empty() && clones.into_iter().all(|by_array| by_array))
 }
 
