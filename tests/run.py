@@ -13,6 +13,7 @@
   lab           two published experiments, against an array and against tgt, and the report
   faults        EIO and delays on the system calls of the data path (with strace)
   crash         SIGKILL under a verifying load, in cycles
+  encryption    an array encrypted at rest: SIGKILL, and another program that decrypts it
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
@@ -48,6 +49,7 @@ from ibid_tests.outside import (
     crash,
     datastore,
     device,
+    encryption,
     esx,
     faults,
     full,
@@ -73,6 +75,7 @@ SUITES = {
     "lab": laboratory.run,
     "faults": faults.run,
     "crash": crash.run,
+    "encryption": encryption.run,
     "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,

@@ -37,6 +37,7 @@ const PARTS: &[Part] = &[
     part("fsck", &["types", "platform", "reduction", "ondisk", "wal", "blockmap"]),
     part("engine", &["types", "platform", "reduction", "ondisk", "wal", "blockmap", "fsck"]),
     // The array.
+    part("encryption", &["platform", "ondisk"]),
     part("catalog", &["types", "engine"]),
     part("telemetry", &["types"]),
     Part {
@@ -60,6 +61,7 @@ const PARTS: &[Part] = &[
             "platform",
             "ondisk",
             "fsck",
+            "encryption",
             "engine",
             "catalog",
             "telemetry",
@@ -101,7 +103,21 @@ const PARTS: &[Part] = &[
     part("sim", &["types", "platform", "testing", "ondisk", "wal", "blockmap", "fsck", "engine", "datastore-sim"]),
     // A model of the protocol; independent of the code.
     part("pods-model", &["testing"]),
-    part("bench", &["types", "platform", "testing", "reduction", "ondisk", "wal", "blockmap", "engine", "initiator"]),
+    part(
+        "bench",
+        &[
+            "types",
+            "platform",
+            "testing",
+            "reduction",
+            "ondisk",
+            "wal",
+            "blockmap",
+            "encryption",
+            "engine",
+            "initiator",
+        ],
+    ),
     part("xtask", &[]),
 ];
 

@@ -128,9 +128,9 @@ pub struct Encryption {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataAtRest {
-    /// Empty: data is stored as it is.
+    /// AES-256-XTS; empty if data is stored as it is.
     pub algorithm: String,
-    /// Always false.
+    /// True if the array was created with a passphrase.
     pub enabled: bool,
 }
 

@@ -103,10 +103,10 @@ fn a_flipped_bit_in_any_structure_is_found_and_named() {
     let (disk, _) = filled();
     let regions = layout(&disk).expect("a sound array");
     let kinds: BTreeSet<Structure> = regions.iter().map(|region| region.structure).collect();
-    use Structure::{Data, Log, Manifest, MapPage, Owner, SlotDirectory, SlotTable, Summary, Superblock};
+    use Structure::{Data, KeyBlock, Log, Manifest, MapPage, Owner, SlotDirectory, SlotTable, Summary, Superblock};
     assert_eq!(
         kinds,
-        BTreeSet::from([Superblock, Owner, Manifest, SlotDirectory, SlotTable, MapPage, Data, Summary, Log])
+        BTreeSet::from([Superblock, Owner, KeyBlock, Manifest, SlotDirectory, SlotTable, MapPage, Data, Summary, Log])
     );
     for region in &regions {
         for byte in tried(region) {

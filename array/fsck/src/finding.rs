@@ -27,6 +27,8 @@ pub enum Structure {
     Superblock,
     /// The owner block.
     Owner,
+    /// A copy of the key block.
+    KeyBlock,
     /// A run of the manifest, or its content.
     Manifest,
     /// A page of the slot directory.
@@ -55,6 +57,7 @@ impl Structure {
         match self {
             Self::Superblock => "superblock",
             Self::Owner => "owner block",
+            Self::KeyBlock => "key block",
             Self::Manifest => "manifest",
             Self::SlotDirectory => "slot directory",
             Self::SlotTable => "slot table",

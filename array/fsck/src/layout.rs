@@ -3,7 +3,10 @@
 use crate::checkpoint::Checkpoint;
 use crate::finding::{FsckFindings, Span, Structure};
 use crate::{log, stored, summaries, superblocks};
-use ondisk::{OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, superblock_offset};
+use ondisk::{
+    KEY_BLOCK_BYTES, KEY_BLOCK_COPIES, OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES,
+    key_block_offset, superblock_offset,
+};
 use platform::Disk;
 
 /// A region of the drive that belongs to the array.
@@ -32,6 +35,10 @@ pub fn layout(disk: &dyn Disk) -> Option<Vec<Region>> {
         })
         .collect();
     regions.push(region(Structure::Owner, "owner block".to_owned(), OWNER_OFFSET, OWNER_BYTES as u64));
+    regions.extend((0..KEY_BLOCK_COPIES).map(|copy| {
+        let name = format!("copy {copy} of the key block");
+        region(Structure::KeyBlock, name, key_block_offset(copy), KEY_BLOCK_BYTES as u64)
+    }));
     regions.extend(log::groups(disk, &superblock).into_iter().map(|span| Region {
         structure: Structure::Log,
         name: format!("log group at {}", span.offset),

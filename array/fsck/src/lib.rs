@@ -15,6 +15,7 @@ mod checkpoint;
 mod drive;
 mod finding;
 mod item;
+mod key_blocks;
 mod layout;
 mod locate;
 mod log;
@@ -48,6 +49,7 @@ pub fn check(disk: &dyn Disk, options: FsckOptions) -> FsckReport {
     let superblock = superblocks::check(disk, options.repair, &findings);
     if superblock.is_ok() {
         owner::check(disk, options.repair, &findings);
+        key_blocks::check(disk, options.repair, &findings);
     }
     match superblock {
         Ok(superblock) => check_checkpoint(disk, superblock, options, &findings, &mut report),

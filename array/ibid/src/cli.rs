@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Token(TokenArgs),
     /// Check the on-disk structures of a stopped array
     Fsck(crate::fsck::FsckArgs),
+    /// Change the passphrase of an encrypted array that is stopped
+    Rekey(crate::keys::RekeyArgs),
     /// Examine the machine, the drive and the addresses of an array
     Doctor(DoctorArgs),
     /// Print a script that completes commands and options in a shell
@@ -159,11 +161,12 @@ pub(crate) struct DoctorArgs {
 #[command(after_help = "Examples:
   ibid serve --data /srv/array --capacity 200GiB
   ibid serve --data /srv/array --device /dev/nvme1n1 --iscsi 192.0.2.10:3260 --iscsi 198.51.100.10:3260
+  ibid serve --data /srv/array --key-file /etc/ibid/passphrase
   ibid serve --config /etc/ibid/ibid.toml
   ibid serve --ephemeral --ready-fd 3 3> ready.json
 
 The configuration file has the same keys: data, name, number, capacity, device,
-iscsi = [\"ADDR:PORT\"], api, memory, index-memory, write-cache, overcommit, exit-after-failure,
+key-file, iscsi = [\"ADDR:PORT\"], api, memory, index-memory, write-cache, overcommit, exit-after-failure,
 log-file, log-format. Command-line options override it.
 While the array runs, DIR/endpoints.json lists the addresses that it listens on.
 
@@ -202,6 +205,12 @@ pub(crate) struct ServeArgs {
     /// path, such as one in /dev/disk/by-id.
     #[arg(long, value_name = "PATH")]
     pub(crate) device: Option<PathBuf>,
+    /// Encrypt a new array; the passphrase is in this file
+    ///
+    /// 8 to 1024 bytes, without the line end. Later starts need it, too: the array cannot be read
+    /// without it. `ibid rekey` changes it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
     /// iSCSI portal address; repeatable [default: 127.0.0.1:3260]
     ///
     /// Port 0 chooses a free port.

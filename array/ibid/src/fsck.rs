@@ -1,12 +1,12 @@
 //! `ibid fsck`: checks the on-disk structures of a stopped array.
 
-use crate::directory::{self, Location};
+use crate::keys;
 use crate::medium::{self, Medium, Purpose};
 use crate::output;
 use crate::problem::Problem;
+use crate::stopped::{self, Located};
 use ::fsck::{FsckOptions, FsckReport, SalvageReport, Severity};
 use clap::Args;
-use platform::lock::{Lock, LockError};
 use platform::{Disk, clock};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,6 +55,9 @@ pub(crate) struct FsckArgs {
     /// salvage can be run again.
     #[arg(long)]
     pub(crate) salvage: bool,
+    /// File with the passphrase of an encrypted array
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Check metadata only; do not read data
     #[arg(long)]
     pub(crate) metadata_only: bool,
@@ -119,12 +122,18 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     let path = args.path.clone().or(data).ok_or_else(|| {
         Problem::new("no array given").hint("give the directory of the array, or its file or device: `ibid fsck DIR`")
     })?;
-    let (file, array, _lock) = locate(&path)?;
+    let while_running = "stop the array first, or check it while it runs: `ibid scrub start`, `ibid alert list`";
+    let located = stopped::locate(&path, while_running)?;
+    let Located { file, array, .. } = &located;
     let purpose = if args.repair || args.salvage { Purpose::Write } else { Purpose::Read };
-    let Medium { disk, lock: _medium_lock, .. } = medium::open(&file, purpose)?;
-    check_array(&file, &path, array.as_deref(), &*disk)?;
+    let Medium { disk, lock: _medium_lock, .. } = medium::open(file, purpose)?;
+    check_array(file, &path, array.as_deref(), &*disk)?;
+    let passphrase = args.key_file.as_deref().map(keys::passphrase).transpose()?;
+    // The check itself reports damaged key blocks.
+    let key = keys::unlock(file, &*disk, passphrase.as_ref(), Purpose::Read)?;
+    let disk = keys::decrypted(disk, key);
     let started = clock::now();
-    let salvaged = args.salvage.then(|| salvage(&file, &*disk)).transpose()?;
+    let salvaged = args.salvage.then(|| salvage(file, &*disk)).transpose()?;
     let options =
         FsckOptions { repair: args.repair || args.salvage, check_data: !args.metadata_only, threads: THREADS };
     let report = ::fsck::check(&*disk, options);
@@ -136,7 +145,7 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     if args.json {
         output::json(&json(&outcome))?;
     } else {
-        output::print(&text(&file, &outcome))?;
+        output::print(&text(file, &outcome))?;
     }
     Ok(status)
 }
@@ -157,35 +166,6 @@ fn salvage(file: &Path, disk: &dyn Disk) -> Result<SalvageReport, Problem> {
         Problem::new(format!("{}: {error}", file.display()))
             .hint("the array was not changed; copy the drive, then restore the array from a backup")
     })
-}
-
-/// Finds the file or device of the array. Locks the directory, so that the array cannot start.
-/// Returns the id of the array, too, if the directory names it.
-fn locate(path: &Path) -> Result<(PathBuf, Option<String>, Option<Lock>), Problem> {
-    let failed = |cause: &dyn std::fmt::Display| {
-        Problem::new(format!("{}: {cause}", path.display())).hint("check the path and its permissions")
-    };
-    if !platform::files::exists(path).map_err(|error| failed(&error))? {
-        return Err(failed(&"no such file"));
-    }
-    if !platform::files::is_directory(path).map_err(|error| failed(&error))? {
-        return Ok((path.to_owned(), None, None));
-    }
-    let (file, array) = match directory::locate(path)? {
-        Location::File(file) => (file, None),
-        Location::Device(record) => (record.device, Some(record.array)),
-        Location::Unknown => {
-            return Err(Problem::new(format!("{}: no array in this directory", path.display())).hint(
-                "give the --data directory of the array; for an array on a device, give the path of the device",
-            ));
-        }
-    };
-    let lock = directory::lock(path).map_err(|error| match error {
-        LockError::Held(_) => Problem::new(format!("{}: {error}", path.display()))
-            .hint("stop the array first, or check it while it runs: `ibid scrub start`, `ibid alert list`"),
-        LockError::Io(_) => failed(&error),
-    })?;
-    Ok((file, array, Some(lock)))
 }
 
 /// Refuses a device that holds an array other than that of the directory. A device without a
@@ -328,11 +308,5 @@ mod tests {
     fn log_after_the_checkpoint_is_clean() {
         assert_eq!(status(&FsckReport::default(), None), CLEAN);
         assert_eq!(status(&FsckReport { others: 1, ..FsckReport::default() }, None), DAMAGED);
-    }
-
-    #[test]
-    fn locate_fails_without_an_array() {
-        let problem = locate(Path::new("/nowhere/at/all"));
-        assert!(problem.is_err());
     }
 }

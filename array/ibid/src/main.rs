@@ -10,12 +10,14 @@ mod directory;
 mod doctor;
 mod endpoints;
 mod fsck;
+mod keys;
 mod log;
 mod manual;
 mod medium;
 mod output;
 mod problem;
 mod serve;
+mod stopped;
 mod top;
 mod usage;
 
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
             top::top(&Access { data, options: client }, &options)
         }
         Command::Fsck(args) => return fsck::run(data, &args),
+        Command::Rekey(args) => keys::rekey(data, &args),
         Command::Doctor(args) => return doctor::run(data, args),
         Command::Completion { shell } => manual::completion(shell),
         Command::Manual { directory } => manual::pages(&directory),

@@ -6,6 +6,7 @@
 
 mod codec;
 mod geometry;
+mod key_block;
 mod location;
 mod manifest;
 mod owner;
@@ -14,6 +15,7 @@ mod superblock;
 mod writer;
 
 pub use geometry::{ArrayGeometry, GeometryError, SUPERBLOCK_AREA_BYTES};
+pub use key_block::{KEY_BLOCK_BYTES, KEY_BLOCK_COPIES, KeyBlock, KeyCost, key_block_offset};
 pub use location::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, PageLocation};
 pub use manifest::{Manifest, ManifestSegment, ManifestVolume, encode_manifest, manifest_value_bytes};
 pub use owner::{OWNER_BYTES, OWNER_OFFSET, OwnerBlock};

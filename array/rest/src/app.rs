@@ -21,6 +21,14 @@ use tokio::sync::Semaphore;
 /// Grows the array to a total capacity in bytes. The error is a text for the administrator.
 pub type Growth = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
+/// The drive of the array.
+pub struct Drive {
+    /// Grows the array.
+    pub growth: Growth,
+    /// The array is encrypted at rest.
+    pub is_encrypted: bool,
+}
+
 /// The state that all request handlers share.
 pub struct App {
     /// The catalog that requests read and change.
@@ -36,7 +44,7 @@ pub struct App {
     /// Start of the program, in milliseconds since 1970.
     pub(crate) started_ms: u64,
     /// Grows the array.
-    pub(crate) growth: Growth,
+    pub(crate) drive: Drive,
     pub(crate) space: SpaceAccounting,
     pub(crate) alerts: AlertMonitor,
     /// The queues of notices about alerts.
@@ -62,7 +70,7 @@ impl App {
         portals: Vec<SocketAddr>,
         telemetry: Telemetry,
         version: &'static str,
-        growth: Growth,
+        drive: Drive,
     ) -> Arc<Self> {
         let space = SpaceAccounting::new(catalog.clone(), engine.clone());
         let delivery = Arc::<Delivery>::default();
@@ -76,7 +84,7 @@ impl App {
             telemetry,
             version,
             started_ms: platform::clock::unix_millis(),
-            growth,
+            drive,
             space,
             alerts,
             delivery,

@@ -5,8 +5,8 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
 use crate::session::IDLE;
 use api::{
-    Array, ArrayPatch, ArraySpace, DIALECT_VERSION, DriveWrites, Encryption, EradicationConfig, EradicationPatch,
-    ErrorCode, ScrubConfig,
+    Array, ArrayPatch, ArraySpace, DIALECT_VERSION, DataAtRest, DriveWrites, Encryption, EradicationConfig,
+    EradicationPatch, ErrorCode, ScrubConfig,
 };
 use catalog::ArrayEdit;
 use types::format_capacity;
@@ -26,7 +26,7 @@ fn show(call: &Call) -> Array {
         banner: String::new(),
         capacity,
         console_lock_enabled: false,
-        encryption: Encryption::default(),
+        encryption: encryption(call.app.drive.is_encrypted),
         eradication_config: EradicationConfig {
             disabled_delay: delay,
             enabled_delay: delay,
@@ -50,6 +50,14 @@ fn show(call: &Call) -> Array {
         drive_writes: drive_writes(call),
         time_zone: "UTC".to_owned(),
         version: DIALECT_VERSION.to_owned(),
+    }
+}
+
+fn encryption(is_encrypted: bool) -> Encryption {
+    let algorithm = if is_encrypted { "AES-256-XTS" } else { "" };
+    Encryption {
+        data_at_rest: DataAtRest { algorithm: algorithm.to_owned(), enabled: is_encrypted },
+        module_version: String::new(),
     }
 }
 
@@ -127,7 +135,7 @@ fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
         let message = format!("The array has {present} already and cannot shrink.");
         return Err(RestError::bad(ErrorCode::CannotShrink, message));
     }
-    (call.app.growth)(capacity)
+    (call.app.drive.growth)(capacity)
         .map_err(|reason| RestError::bad(ErrorCode::CannotGrow, format!("The array cannot grow: {reason}.")))?;
     call.record();
     Ok(())

@@ -62,7 +62,7 @@ mod volumes;
 mod watchers;
 mod web_hooks;
 
-pub use app::{App, Growth};
+pub use app::{App, Drive, Growth};
 pub use delivery_tasks::deliver_alerts;
 pub use measurements::Telemetry;
 pub use server::{SOCKET_FILE, ServeError, Server};

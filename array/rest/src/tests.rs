@@ -52,8 +52,9 @@ pub(crate) fn app_with(telemetry: Telemetry) -> Arc<App> {
     catalog.unlock(SecretKeys::new(&[[1; 32]])).unwrap();
     token::store(&catalog, token::ADMIN, TOKEN, 1_000).unwrap();
     let grown = engine.clone();
-    let growth = Box::new(move |capacity| grown.grow(capacity).map_err(|error| error.to_string()));
-    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], telemetry, "0.0.0", growth)
+    let growth: crate::Growth = Box::new(move |capacity| grown.grow(capacity).map_err(|error| error.to_string()));
+    let drive = crate::Drive { growth, is_encrypted: false };
+    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], telemetry, "0.0.0", drive)
 }
 
 /// The REST API without sockets.

@@ -114,6 +114,11 @@ pub fn remove_empty_directory(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Returns whether users other than the owner and the group may read a file.
+pub fn is_readable_by_others(path: &Path) -> io::Result<bool> {
+    Ok(rustix::fs::stat(path)?.st_mode & 0o004 != 0)
+}
+
 /// Returns the bytes that this user can still allocate on the file system of `path`.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;

@@ -267,10 +267,11 @@ impl SimSubject for EngineSubject {
 
     fn fsck(disk: &dyn Disk) -> Result<(), String> {
         let report = fsck::check(disk, fsck::FsckOptions { repair: false, check_data: true, threads: 1 });
-        // A superblock copy torn by a crash looks like a damaged one. The engine does not write the
-        // owner block, so the drive holds garbage there.
+        // A superblock copy torn by a crash looks like a damaged one. The engine writes neither
+        // the owner block nor the key block, so the drive holds garbage there.
         let is_expected = |finding: &&Finding| {
-            let is_unjudged = matches!(finding.structure, Structure::Superblock | Structure::Owner);
+            let is_unjudged =
+                matches!(finding.structure, Structure::Superblock | Structure::Owner | Structure::KeyBlock);
             is_unjudged || finding.severity == Severity::Note
         };
         let told: Vec<&Finding> = report.findings.iter().filter(|finding| !is_expected(finding)).collect();

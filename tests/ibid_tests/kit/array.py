@@ -102,7 +102,8 @@ class Array:
 
     def fsck(self) -> dict:
         """Runs fsck on the stopped array and returns the report. Damage is a failure."""
-        return json.loads(run([str(self.ibid), "fsck", str(self.data), "--json"], limit=600).stdout)
+        key = self.args[self.args.index("--key-file") :][:2] if "--key-file" in self.args else []
+        return json.loads(run([str(self.ibid), "fsck", str(self.data), *key, "--json"], limit=600).stdout)
 
     def stop(self) -> int:
         return self.process.stop() if self.process else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.host import Host
@@ -19,6 +20,28 @@ from ibid_tests.outside.result import Lab, Result, checks
 SUITE = "crash"
 CYCLES, FULL_CYCLES = 20, 200
 STILL = ["--size", "128MiB", "--seed", "3"]
+
+
+def kill(array: Array, host: Host, url: str, scratch: Path, seed: int, chance: random.Random) -> tuple[float, int]:
+    """Kills the array under load, and verifies it. Returns the seconds until it serves again, and the acknowledged operations."""
+    journal = scratch / f"journal-{seed}"
+    journal.unlink(missing_ok=True)
+    with host.torture(url, journal, scratch / "torture.log", seed) as load:
+        # The kill comes at a random time, from start-up to well into destaging and checkpoints.
+        time.sleep(chance.uniform(0.2, 2.5))
+        if not load.alive():
+            raise Failed(f"the load ended before the kill:\n{load.tail()}")
+        array.kill()
+    array.fsck()
+    started = time.monotonic()
+    array.start()
+    recovery = time.monotonic() - started
+    try:
+        found = host.torture_verify(url, journal)["acknowledged"]
+    except Failed as e:
+        raise Failed(f"{e}; journal {journal}") from e
+    journal.unlink()
+    return recovery, found
 
 
 def run(lab: Lab) -> Iterator[Result]:
@@ -35,33 +58,14 @@ def run(lab: Lab) -> Iterator[Result]:
         host.verb("fill", still, *STILL)
         host.verb("deploy", still, copy, "--size", STILL[1])
         for n in range(cycles):
-            journal = scratch / f"journal-{n}"
-            journal.unlink(missing_ok=True)
-            with host.torture(url, journal, scratch / "torture.log", n + 1) as load:
-                # The kill comes at a random time, from start-up to well into destaging and checkpoints.
-                time.sleep(chance.uniform(0.2, 2.5))
-                if not load.alive():
-                    raise Failed(f"the load ended before the kill:\n{load.tail()}")
-                array.kill()
             try:
-                array.fsck()
+                recovery, found = kill(array, host, url, scratch, n + 1, chance)
             except Failed as e:
                 progress.finish()
                 yield Result(SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}")
                 return
-            started = time.monotonic()
-            array.start()
-            recoveries.append(time.monotonic() - started)
-            try:
-                found = host.torture_verify(url, journal)["acknowledged"]
-                acknowledged, idle = acknowledged + found, idle + (found == 0)
-            except Failed as e:
-                progress.finish()
-                yield Result(
-                    SUITE, f"kill {n + 1} (seed {n + 1})", "fail", time.monotonic() - begin, f"{e}; journal {journal}"
-                )
-                return
-            journal.unlink()
+            recoveries.append(recovery)
+            acknowledged, idle = acknowledged + found, idle + (found == 0)
             progress.step()
         progress.finish()
         yield from checks(

@@ -103,8 +103,14 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("provisioned", format_capacity(space.total_provisioned)),
         ("written", format_capacity(space.r#virtual.unwrap_or_default())),
         ("reduction", format!("{} data, {} total", ratio(space.data_reduction), ratio(space.total_reduction))),
+        ("encryption", encryption(&array.encryption)),
         ("amplification", amplification(&array.drive_writes)),
     ]))
+}
+
+fn encryption(encryption: &api::Encryption) -> String {
+    let data = &encryption.data_at_rest;
+    if data.enabled { data.algorithm.clone() } else { "none".to_owned() }
 }
 
 /// Describes the bytes written to the drive for each byte that hosts have written.

@@ -3,16 +3,20 @@
 use super::settings::Settings;
 use super::signatures::{CHECKED_BYTES, at_end, at_start};
 use crate::directory::{ArrayDirectory, CHECK_DIRECTORY, DeviceRecord, Location, NEW_ARRAY_FILE, locate};
+use crate::keys;
 use crate::medium::{self, Medium, Purpose, superblock, uuid};
 use crate::problem::Problem;
+use encryption::{KeyBlocks, Passphrase};
 use engine::Core;
 use ondisk::{
-    ArrayGeometry, OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, SuperblockError,
-    superblock_offset,
+    ArrayGeometry, OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock,
+    SuperblockError, superblock_offset,
 };
 use platform::{Disk, Durability, FileDisk, files};
 use rest::Identity;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use types::format_capacity;
 
 /// Default capacity of a new array in a file.
@@ -21,7 +25,11 @@ const DEFAULT_CAPACITY: u64 = 64 << 30;
 const DEFAULT_SHARE: (u64, u64) = (9, 10);
 
 /// Opens the array of the directory, or creates it if the directory is new.
-pub(super) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Result<(Medium, Superblock), Problem> {
+pub(super) fn open(
+    settings: &Settings,
+    passphrase: Option<&Passphrase>,
+    directory: &mut ArrayDirectory,
+) -> Result<(Medium, Superblock), Problem> {
     let folder = directory.path.display().to_string();
     match (&settings.device, locate(&directory.path)?) {
         (None, Location::File(path)) => opened(&path),
@@ -33,8 +41,8 @@ pub(super) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
             Err(Problem::new(format!("{folder}: the directory belongs to an array that is not in it"))
                 .hint("give the device of the array with --device, or choose an empty --data directory"))
         }
-        (None, Location::Unknown) => create_file(settings, directory),
-        (Some(device), Location::Unknown) => open_or_create_device(settings, device, directory),
+        (None, Location::Unknown) => create_file(settings, passphrase, directory),
+        (Some(device), Location::Unknown) => open_or_create_device(settings, passphrase, device, directory),
     }
 }
 
@@ -74,7 +82,11 @@ fn follow(record: &DeviceRecord, device: &Path, directory: &ArrayDirectory) -> R
 
 /// Creates the file of a new array. It gets its final name when it is complete, so that an
 /// interrupted first start leaves no partial array.
-fn create_file(settings: &Settings, directory: &mut ArrayDirectory) -> Result<(Medium, Superblock), Problem> {
+fn create_file(
+    settings: &Settings,
+    passphrase: Option<&Passphrase>,
+    directory: &mut ArrayDirectory,
+) -> Result<(Medium, Superblock), Problem> {
     let (path, new) = (directory.path.join(crate::directory::ARRAY_FILE), directory.path.join(NEW_ARRAY_FILE));
     let at_new = |error: &dyn std::fmt::Display| Problem::new(format!("{}: {error}", new.display()));
     let free = files::free_bytes(&directory.path).map_err(|error| at_new(&error).hint(CHECK_DIRECTORY))?;
@@ -84,7 +96,8 @@ fn create_file(settings: &Settings, directory: &mut ArrayDirectory) -> Result<(M
     prepare(settings, directory)?;
     files::remove(&new)?;
     let disk = FileDisk::create(&new, capacity).map_err(|error| at_new(&error).hint(CHECK_DIRECTORY))?;
-    create(&disk, &geometry).map_err(|error| at_new(&error).hint(CHECK_DIRECTORY))?;
+    let disk = Arc::new(disk);
+    create(&disk, &geometry, passphrase).map_err(|error| at_new(&error).hint(CHECK_DIRECTORY))?;
     drop(disk);
     files::rename(&new, &path)?;
     tracing::info!("created {} with capacity {}", path.display(), format_capacity(capacity));
@@ -93,6 +106,7 @@ fn create_file(settings: &Settings, directory: &mut ArrayDirectory) -> Result<(M
 
 fn open_or_create_device(
     settings: &Settings,
+    passphrase: Option<&Passphrase>,
     device: &Path,
     directory: &mut ArrayDirectory,
 ) -> Result<(Medium, Superblock), Problem> {
@@ -103,7 +117,7 @@ fn open_or_create_device(
     }
     let name = device.display();
     let disk = &medium.disk;
-    erase_interrupted_creation(device, disk)?;
+    erase_interrupted_creation(device, disk, passphrase)?;
     check_blank(device, disk)?;
     if directory.belongs_to_an_array()? {
         let folder = directory.path.display();
@@ -123,41 +137,61 @@ fn open_or_create_device(
     }
     prepare(settings, directory)?;
     directory.erase_if_failed(disk.clone());
-    create(&**disk, &geometry).map_err(|error| Problem::new(format!("{name}: {error:#}")).hint("check the device"))?;
+    create(disk, &geometry, passphrase)
+        .map_err(|error| Problem::new(format!("{name}: {error:#}")).hint("check the device"))?;
     let superblock = superblock(&**disk).map_err(|error| damaged(device, &error))?;
     directory.record(device, &superblock.array)?;
     tracing::info!("created array with capacity {} on {name}", format_capacity(capacity));
     Ok((medium, superblock))
 }
 
-/// Erases the superblock of a first start that was interrupted before it was complete. Its log is
-/// blank, so it has never held data.
-fn erase_interrupted_creation(device: &Path, disk: &FileDisk) -> Result<(), Problem> {
+/// Erases what a first start wrote that was interrupted before it was complete. Its log is blank,
+/// so it has never held data.
+fn erase_interrupted_creation(
+    device: &Path,
+    disk: &Arc<FileDisk>,
+    passphrase: Option<&Passphrase>,
+) -> Result<(), Problem> {
     let unreadable = |error| Problem::new(format!("{}: {error}", device.display())).hint("check the device");
-    let Some(geometry) = Superblock::interrupted_creation(&medium::superblock_copies(disk)) else { return Ok(()) };
-    let is_blank = |from: u64, to: u64| -> Result<bool, Problem> {
+    let copies = medium::superblock_copies(&**disk);
+    let is_encrypted = !matches!(KeyBlocks::read(&**disk), KeyBlocks::Absent);
+    // The key blocks are written before the first copy of the superblock.
+    let has_no_superblock = || copies.iter().flatten().all(|byte| *byte == 0);
+    let log = match Superblock::interrupted_creation(&copies) {
+        Some(geometry) if disk.size() < geometry.capacity => return Ok(()),
+        Some(geometry) => geometry.log_start()..geometry.log_start() + geometry.log_bytes,
+        None if is_encrypted && has_no_superblock() => SUPERBLOCK_AREA_BYTES..CHECKED_BYTES as u64,
+        None => return Ok(()),
+    };
+    let key = if is_encrypted { keys::unlock(device, &**disk, passphrase, Purpose::Read)? } else { None };
+    let readable = keys::decrypted(disk.clone(), key);
+    let is_blank = |range: Range<u64>| -> Result<bool, Problem> {
         let mut buffer = vec![0; CHECKED_BYTES];
-        for at in (from..to).step_by(CHECKED_BYTES) {
-            let part = &mut buffer[..CHECKED_BYTES.min(usize::try_from(to - at)?)];
-            disk.read_at(at, part).map_err(unreadable)?;
+        for at in range.clone().step_by(CHECKED_BYTES) {
+            let part = &mut buffer[..CHECKED_BYTES.min(usize::try_from(range.end - at)?)];
+            readable.read_at(at, part).map_err(unreadable)?;
             if part.iter().any(|byte| *byte != 0) {
                 return Ok(false);
             }
         }
         Ok(true)
     };
-    let log_end = geometry.log_start() + geometry.log_bytes;
-    let owner_end = OWNER_OFFSET + OWNER_BYTES as u64;
-    if disk.size() < geometry.capacity
-        || !is_blank(OWNER_OFFSET, owner_end)?
-        || !is_blank(geometry.log_start(), log_end)?
-    {
+    if !is_blank(OWNER_OFFSET..OWNER_OFFSET + OWNER_BYTES as u64)? || !is_blank(log)? {
         return Ok(());
     }
     tracing::info!("{}: interrupted first start repeated", device.display());
-    // The first copy last: until then, the interrupted start can be recognized.
+    let clear =
+        |offset: u64, bytes: usize| disk.write_at(offset, &[&vec![0; bytes]], Durability::Durable).map_err(unreadable);
+    // The first copy last, and the key after it: until then, the interrupted start can be
+    // recognized.
     for copy in (0..SUPERBLOCK_COPIES).rev() {
-        disk.write_at(superblock_offset(copy), &[&[0; SUPERBLOCK_BYTES]], Durability::Durable).map_err(unreadable)?;
+        clear(superblock_offset(copy), SUPERBLOCK_BYTES)?;
+    }
+    if is_encrypted {
+        // The log holds encrypted zeros.
+        let area = SUPERBLOCK_AREA_BYTES as usize;
+        clear(SUPERBLOCK_AREA_BYTES, CHECKED_BYTES - area)?;
+        clear(0, area)?;
     }
     Ok(())
 }
@@ -217,8 +251,10 @@ fn geometry(capacity: u64) -> Result<ArrayGeometry, Problem> {
     })
 }
 
-fn create(disk: &dyn Disk, geometry: &ArrayGeometry) -> anyhow::Result<()> {
-    Ok(Core::create(disk, geometry, platform::random::bytes()?)?)
+fn create(disk: &Arc<FileDisk>, geometry: &ArrayGeometry, passphrase: Option<&Passphrase>) -> anyhow::Result<()> {
+    let key = passphrase.map(|passphrase| keys::create(&**disk, passphrase)).transpose()?;
+    let disk = keys::decrypted(disk.clone(), key);
+    Ok(Core::create(&*disk, geometry, platform::random::bytes()?)?)
 }
 
 #[cfg(test)]

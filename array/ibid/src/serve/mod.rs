@@ -123,7 +123,7 @@ async fn run(
     let version = env!("CARGO_PKG_VERSION");
     let telemetry =
         Telemetry { monitor: Arc::new(PerformanceMonitor::new(target.activity())), sessions: target.session_table() };
-    let app = App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.growth());
+    let app = App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.drive());
     let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
         let hint = match &error {
             ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) capacity: Option<u64>,
     /// Block device or file that stores the array, instead of a file in `data`.
     pub(crate) device: Option<PathBuf>,
+    /// File with the passphrase of an encrypted array.
+    pub(crate) key_file: Option<PathBuf>,
     /// Addresses of the iSCSI portals.
     pub(crate) iscsi: Vec<SocketAddr>,
     /// Address of the REST API.
@@ -71,6 +73,7 @@ struct File {
     number: Option<u8>,
     capacity: Option<String>,
     device: Option<PathBuf>,
+    key_file: Option<PathBuf>,
     iscsi: Vec<SocketAddr>,
     api: Option<SocketAddr>,
     memory: Option<String>,
@@ -120,6 +123,7 @@ impl Settings {
             number,
             capacity: bytes(capacity)?,
             device: args.device.or(file.device),
+            key_file: args.key_file.or(file.key_file),
             iscsi,
             api: args.api.or(file.api).unwrap_or(loopback(DEFAULT_API_PORT)),
             memory,

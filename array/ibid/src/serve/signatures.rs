@@ -19,7 +19,7 @@ pub(super) fn at_start(start: &[u8]) -> Option<&'static str> {
     }
     let has = |offset: usize, magic: &[u8]| start.get(offset..offset + magic.len()) == Some(magic);
     let known: [(&'static str, bool); 8] = [
-        ("a damaged array", has(0, b"IBIDSUP\0") || has(16384, b"IBIDSUP\0")),
+        ("a damaged array", has(0, b"IBIDSUP\0") || has(16384, b"IBIDSUP\0") || has(8192, b"IBIDKEY\0")),
         ("a GPT partition table", SECTORS.iter().any(|at| has(*at, b"EFI PART"))),
         ("an LVM physical volume", (0..4).any(|sector| has(sector * 512, b"LABELONE"))),
         ("a RAID member (md)", has(0, &MD_MAGIC[0]) || has(MD_STEP, &MD_MAGIC[0])),
@@ -71,6 +71,7 @@ mod tests {
     #[test]
     fn content_at_the_start_is_named() {
         assert_eq!(at_start(&with(16384, b"IBIDSUP\0")), Some("a damaged array"));
+        assert_eq!(at_start(&with(8192, b"IBIDKEY\0")), Some("a damaged array"));
         assert_eq!(at_start(&with(512, b"EFI PART")), Some("a GPT partition table"));
         assert_eq!(at_start(&with(0x438, &[0x53, 0xEF])), Some("an ext2, ext3 or ext4 file system"));
         assert_eq!(at_start(&with(512, b"LABELONE")), Some("an LVM physical volume"));

@@ -6,14 +6,15 @@ use super::overlay::OverlayDisk;
 use super::owner::Owner;
 use super::settings::Settings;
 use crate::directory::ArrayDirectory;
-use crate::medium::Medium;
+use crate::keys;
+use crate::medium::{Medium, Purpose};
 use crate::problem::Problem;
 use ::fsck::SalvageReport;
 use engine::{Core, Engine, IoWatch, LogLoss, Maintenance, Options, RecoverError, Service};
 use ondisk::ArrayGeometry;
 use platform::lock::Lock;
 use platform::{Disk, Durability, FileDisk, files};
-use rest::Growth;
+use rest::{Drive, Growth};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use types::format_capacity;
@@ -41,6 +42,7 @@ pub(crate) struct Storage {
     /// Path of the file or device.
     path: PathBuf,
     is_read_only: bool,
+    is_encrypted: bool,
     /// The capacity may exceed the free space of the file system.
     overcommit: bool,
     /// Released after the engine has stopped.
@@ -51,7 +53,13 @@ pub(crate) struct Storage {
 
 /// Opens the storage; the first start creates it.
 pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Result<Storage, Problem> {
-    let (Medium { path, disk, previous, lock }, superblock) = creation::open(settings, directory)?;
+    let passphrase = settings.key_file.as_deref().map(keys::passphrase).transpose()?;
+    let (Medium { path, disk, previous, lock }, superblock) = creation::open(settings, passphrase.as_ref(), directory)?;
+    let purpose = if settings.salvage { Purpose::Read } else { Purpose::Write };
+    let key = keys::unlock(&path, &*disk, passphrase.as_ref(), purpose)?;
+    let is_encrypted = key.is_some();
+    // Argon2 has been computed; the passphrase is not needed again.
+    drop(passphrase);
     let owner = Owner::start(disk.clone(), superblock.array, previous.as_ref())?;
     if let Some(capacity) = settings.capacity.filter(|capacity| *capacity != superblock.geometry.capacity) {
         let (asked, is) = (format_capacity(capacity), format_capacity(superblock.geometry.capacity));
@@ -59,10 +67,13 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
     }
     let memory = Options::for_memory(&superblock.geometry, settings.memory, settings.index_memory);
     let options = Options { write_cache: settings.write_cache, read_only: settings.salvage, ..memory };
-    let salvaged = settings.salvage.then(|| salvage(&disk, settings)).transpose()?;
-    let used: Arc<dyn Disk> = match &salvaged {
-        Some((overlay, _)) => overlay.clone(),
-        None => disk.clone(),
+    let (used, salvaged) = match settings.salvage {
+        true => {
+            let used = keys::decrypted(overlay(&disk, &settings.data)?, key);
+            let report = salvage(&*used)?;
+            (used, Some(report))
+        }
+        false => (keys::decrypted(disk.clone(), key), None),
     };
     let (core, recovery) = match Core::recover(&*used, Some(options)) {
         Err(RecoverError::LogLoss(loss)) => {
@@ -83,12 +94,13 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
         "array opened; log replayed"
     );
     let engine = Arc::new(Engine::start(core, used));
-    if let Some((_, report)) = &salvaged {
+    if let Some(report) = &salvaged {
         engine.report_salvage(&summary(report), &report.unreadable);
     }
     Ok(Storage {
         engine,
         is_read_only: settings.salvage,
+        is_encrypted,
         disk,
         path,
         overcommit: settings.overcommit,
@@ -97,9 +109,9 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
     })
 }
 
-/// Rebuilds the metadata of a damaged array in an overlay, so that the array does not change.
-fn salvage(disk: &Arc<FileDisk>, settings: &Settings) -> Result<(Arc<OverlayDisk>, SalvageReport), Problem> {
-    let path = settings.data.join(CHANGES_FILE);
+/// Returns a disk that keeps changes in a file without a name, so that the array does not change.
+fn overlay(disk: &Arc<FileDisk>, directory: &Path) -> Result<Arc<OverlayDisk>, Problem> {
+    let path = directory.join(CHANGES_FILE);
     let failed = |error: &dyn std::fmt::Display| {
         at(&path)(error)
             .hint("the changes of a salvage need as much free space as the log; free space, then start again")
@@ -108,12 +120,16 @@ fn salvage(disk: &Arc<FileDisk>, settings: &Settings) -> Result<(Arc<OverlayDisk
     let changes = FileDisk::create(&path, disk.size()).map_err(|error| failed(&error))?;
     // The file has no name from now on, so that it ends with the process.
     files::remove(&path)?;
-    let overlay = Arc::new(OverlayDisk::new(disk.clone(), changes));
+    Ok(Arc::new(OverlayDisk::new(disk.clone(), changes)))
+}
+
+/// Rebuilds the metadata of a damaged array.
+fn salvage(disk: &dyn Disk) -> Result<SalvageReport, Problem> {
     let progress = |step: &str| tracing::info!("salvage: {step}");
-    let report = fsck::salvage(&*overlay, &progress)
+    let report = fsck::salvage(disk, &progress)
         .map_err(|error| Problem::from(error).hint("copy the drive, then restore the array from a backup"))?;
     tracing::error!("array opened for reading only; {}", summary(&report));
-    let values = fsck::catalog_values(&*overlay);
+    let values = fsck::catalog_values(disk);
     let names = catalog::volume_names(values.iter().map(|(key, value)| (&key[..], &value[..])));
     let lost =
         || report.unreadable.iter().flat_map(|(volume, ranges)| ranges.runs.iter().map(move |run| (volume, run)));
@@ -125,7 +141,7 @@ fn salvage(disk: &Arc<FileDisk>, settings: &Settings) -> Result<(Arc<OverlayDisk
     if more > 0 {
         tracing::error!("lost: {more} more ranges; `ibid fsck` lists them");
     }
-    Ok((overlay, report))
+    Ok(report)
 }
 
 /// Describes the losses of a salvage.
@@ -190,9 +206,14 @@ impl Storage {
         self.owner.set_name(name);
     }
 
+    /// The drive, as the REST interface sees it.
+    pub(crate) fn drive(&self) -> Drive {
+        Drive { growth: self.growth(), is_encrypted: self.is_encrypted }
+    }
+
     /// Returns the function that grows the array while it serves: first the file, then the pool. A
     /// device must have the new size already. A file needs the free space for its new size.
-    pub(crate) fn growth(&self) -> Growth {
+    fn growth(&self) -> Growth {
         let (engine, disk, path) = (self.engine.clone(), self.disk.clone(), self.path.clone());
         let is_read_only = self.is_read_only;
         let is_bounded = !disk.is_block_device() && !self.overcommit;

@@ -5,6 +5,7 @@ mod array;
 mod commands;
 mod data;
 mod device;
+mod encryption;
 mod fsck;
 mod host;
 mod lifecycle;
