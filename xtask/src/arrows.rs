@@ -115,6 +115,7 @@ const PARTS: &[Part] = &[
             "blockmap",
             "encryption",
             "engine",
+            "telemetry",
             "initiator",
         ],
     ),
