@@ -17,8 +17,8 @@ const KEY_BYTES: usize = 32;
 /// Cost of a new key block: the second recommended option of RFC 9106 4.
 const COST: KeyCost = KeyCost { memory: 64 << 10, passes: 3, lanes: 4 };
 /// Most memory in KiB and most passes that a key block may demand. A drive may come from anywhere.
-const MOST_MEMORY: u32 = 1 << 20;
-const MOST_PASSES: u32 = 64;
+const MOST_MEMORY: u32 = 256 << 10;
+const MOST_PASSES: u32 = 16;
 const MOST_LANES: u32 = 16;
 /// Shortest and longest passphrase in bytes.
 const PASSPHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=1024;

@@ -6,11 +6,13 @@ use platform::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
 /// Content of the places of the key block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyBlocks {
-    /// Zeros, in at least two places: the array is not encrypted.
+    /// Zeros in at least two places, and no remains of a key block: the array is not encrypted.
     Absent,
     /// Valid copies, newest first. Others may be damaged, or older after an interrupted change.
     Present(Vec<KeyBlock>),
-    /// No copy is valid, and fewer than two places are zeros.
+    /// No copy is valid, but one is of another version or cipher.
+    Unsupported,
+    /// No copy is valid, and the places do not show that there was none.
     Damaged,
 }
 
@@ -27,30 +29,35 @@ impl KeyBlocks {
         let mut valid: Vec<KeyBlock> = copies.iter().flatten().filter_map(|bytes| KeyBlock::decode(bytes)).collect();
         valid.sort_by_key(|block| std::cmp::Reverse(block.sequence));
         let blank = copies.iter().flatten().filter(|bytes| bytes.iter().all(|byte| *byte == 0)).count();
+        let has_remains = copies.iter().flatten().any(|bytes| KeyBlock::has_magic(bytes));
         match valid.is_empty() {
             false => Self::Present(valid),
-            true if blank >= SUPERBLOCK_QUORUM => Self::Absent,
+            true if copies.iter().flatten().any(|bytes| KeyBlock::is_of_other_version(bytes)) => Self::Unsupported,
+            true if blank >= SUPERBLOCK_QUORUM && !has_remains => Self::Absent,
             true => Self::Damaged,
         }
     }
 
     /// Writes one key block to all places, each durable before the next begins: an interruption
     /// leaves the block before or the new one readable. Does nothing where the block is already.
+    /// Tries all places.
     ///
     /// # Errors
     ///
-    /// The drive failed.
+    /// The drive failed at one of them.
     pub fn store(disk: &dyn Disk, block: &KeyBlock) -> Result<(), DiskError> {
         let mut bytes = [0; DURABLE_ALIGNMENT as usize];
         bytes[..KEY_BLOCK_BYTES].copy_from_slice(&block.encode());
+        let mut stored = Ok(());
         for copy in 0..KEY_BLOCK_COPIES {
             let mut present = [0; KEY_BLOCK_BYTES];
             let is_read = disk.read_at(key_block_offset(copy), &mut present).is_ok();
             if !is_read || present != bytes[..KEY_BLOCK_BYTES] {
-                disk.write_at(key_block_offset(copy), &[&bytes], Durability::Durable)?;
+                let written = disk.write_at(key_block_offset(copy), &[&bytes], Durability::Durable);
+                stored = stored.and(written);
             }
         }
-        Ok(())
+        stored
     }
 }
 
@@ -81,6 +88,9 @@ mod tests {
             damage(&rotten, copy);
             assert_eq!(KeyBlocks::read(&rotten), expected, "{copy}");
         }
+        let remains = disk();
+        remains.lock()[key_block_offset(3) as usize..][..8].copy_from_slice(b"IBIDKEY\0");
+        assert_eq!(KeyBlocks::read(&remains), KeyBlocks::Damaged);
     }
 
     #[test]

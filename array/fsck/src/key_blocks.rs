@@ -4,11 +4,15 @@ use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use ondisk::{KEY_BLOCK_BYTES, KEY_BLOCK_COPIES, KeyBlock, SUPERBLOCK_QUORUM, key_block_offset};
 use platform::{DURABLE_ALIGNMENT, Disk, Durability};
 
+const INVALID: &str = "its checksum does not match, or it holds invalid values";
+
 /// Content of a place.
 enum Copy {
     Blank,
     Valid(KeyBlock),
     Bad(String),
+    /// Damaged, or of another version.
+    Remains,
 }
 
 /// Reports copies that are damaged or differ. If `repair` is set, rewrites the damaged ones from a
@@ -18,12 +22,13 @@ pub(crate) fn check(disk: &dyn Disk, repair: bool, findings: &FsckFindings) {
     let valid = copies.iter().filter_map(|copy| if let Copy::Valid(block) = copy { Some(block) } else { None });
     let newest = valid.max_by_key(|block| block.sequence);
     let blank = copies.iter().filter(|copy| matches!(copy, Copy::Blank)).count();
-    if newest.is_none() && blank < SUPERBLOCK_QUORUM {
+    let has_remains = copies.iter().any(|copy| matches!(copy, Copy::Remains));
+    if newest.is_none() && (blank < SUPERBLOCK_QUORUM || has_remains) {
         return findings.add(
             Finding::new(Severity::Damage, Structure::KeyBlock, "key block")
-                .what("no copy is valid")
+                .what("no copy is valid, or of a version that this program knows")
                 .meaning("An encrypted array cannot be read without its key.")
-                .advice("Restore the first 64 KiB of the drive from a copy."),
+                .advice("Restore one copy of the key block: the guide to backups has the command."),
         );
     }
     for (number, copy) in copies.iter().enumerate() {
@@ -33,6 +38,7 @@ pub(crate) fn check(disk: &dyn Disk, repair: bool, findings: &FsckFindings) {
             (Copy::Valid(_), _) => (Severity::Note, "it is older than another copy".to_owned()),
             (Copy::Blank, Some(_)) => (Severity::Redundancy, "it is blank".to_owned()),
             (Copy::Bad(what), _) => (Severity::Redundancy, what.clone()),
+            (Copy::Remains, _) => (Severity::Redundancy, INVALID.to_owned()),
         };
         let place = key_block_offset(number);
         let mut finding = Finding::new(severity, Structure::KeyBlock, format!("copy {number} of the key block"))
@@ -65,9 +71,7 @@ fn read(disk: &dyn Disk, copy: usize) -> Copy {
     match disk.read_at(key_block_offset(copy), &mut bytes) {
         Err(error) => Copy::Bad(format!("it cannot be read ({error})")),
         Ok(()) if bytes == [0; KEY_BLOCK_BYTES] => Copy::Blank,
-        Ok(()) => KeyBlock::decode(&bytes).map_or_else(
-            || Copy::Bad("its checksum does not match, or it holds invalid values".to_owned()),
-            Copy::Valid,
-        ),
+        Ok(()) if KeyBlock::has_magic(&bytes) => KeyBlock::decode(&bytes).map_or(Copy::Remains, Copy::Valid),
+        Ok(()) => Copy::Bad(INVALID.to_owned()),
     }
 }

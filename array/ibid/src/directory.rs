@@ -2,10 +2,12 @@
 
 use crate::medium::uuid;
 use crate::problem::Problem;
+use ondisk::SUPERBLOCK_AREA_BYTES;
 use platform::files::{self, Access};
 use platform::lock::{Lock, LockError};
 use platform::{Disk, Durability, FileDisk};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -180,7 +182,11 @@ impl Drop for FirstStart {
             return;
         }
         if let Some(disk) = self.device.get() {
-            let erased = disk.write_at(0, &[&vec![0; ERASED_BYTES]], Durability::Durable);
+            // The key last: with it, an erasure that is interrupted can be recognized.
+            let erase =
+                |range: Range<usize>| disk.write_at(range.start as u64, &[&vec![0; range.len()]], Durability::Durable);
+            let head = SUPERBLOCK_AREA_BYTES as usize;
+            let erased = erase(head..ERASED_BYTES).and_then(|()| erase(0..head));
             erased.unwrap_or_else(|error| tracing::warn!("device of the failed first start not erased: {error}"));
         }
         for path in &self.files {

@@ -124,13 +124,14 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     })?;
     let while_running = "stop the array first, or check it while it runs: `ibid scrub start`, `ibid alert list`";
     let located = stopped::locate(&path, while_running)?;
-    let Located { file, array, .. } = &located;
+    let Located { file, .. } = &located;
     let purpose = if args.repair || args.salvage { Purpose::Write } else { Purpose::Read };
     let Medium { disk, lock: _medium_lock, .. } = medium::open(file, purpose)?;
-    check_array(file, &path, array.as_deref(), &*disk)?;
-    let passphrase = args.key_file.as_deref().map(keys::passphrase).transpose()?;
-    // The check itself reports damaged key blocks.
-    let key = keys::unlock(file, &*disk, passphrase.as_ref(), Purpose::Read)?;
+    located.check_array(&path, &*disk)?;
+    let passphrase = args.key_file.as_deref().map(|path| keys::passphrase(path, &output::progress)).transpose()?;
+    let has_key = medium::superblock(&*disk).is_ok() || passphrase.is_some();
+    // A drive without an array, or with a damaged one, is checked as it is.
+    let key = if has_key { keys::unlock(file, &*disk, passphrase.as_ref(), Purpose::Read)? } else { None };
     let disk = keys::decrypted(disk, key);
     let started = clock::now();
     let salvaged = args.salvage.then(|| salvage(file, &*disk)).transpose()?;
@@ -166,22 +167,6 @@ fn salvage(file: &Path, disk: &dyn Disk) -> Result<SalvageReport, Problem> {
         Problem::new(format!("{}: {error}", file.display()))
             .hint("the array was not changed; copy the drive, then restore the array from a backup")
     })
-}
-
-/// Refuses a device that holds an array other than that of the directory. A device without a
-/// readable superblock is checked: it may be the damaged array.
-fn check_array(file: &Path, path: &Path, array: Option<&str>, disk: &dyn Disk) -> Result<(), Problem> {
-    let (Some(array), Ok(superblock)) = (array, medium::superblock(disk)) else { return Ok(()) };
-    let found = medium::uuid(&superblock.array);
-    if found == array {
-        return Ok(());
-    }
-    Err(Problem::new(format!(
-        "{}: it holds array {found}; {} belongs to array {array}",
-        file.display(),
-        path.display()
-    ))
-    .hint("give the device of the array: `ibid fsck DEVICE`"))
 }
 
 fn status(report: &FsckReport, salvaged: Option<&SalvageReport>) -> u8 {

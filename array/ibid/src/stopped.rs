@@ -1,7 +1,9 @@
 //! Finds the array of a command that needs it to be stopped.
 
 use crate::directory::{self, Location};
+use crate::medium;
 use crate::problem::Problem;
+use platform::Disk;
 use platform::lock::{Lock, LockError};
 use std::path::{Path, PathBuf};
 
@@ -10,9 +12,24 @@ pub(crate) struct Located {
     /// Its file or device.
     pub(crate) file: PathBuf,
     /// Its id, if the directory names it.
-    pub(crate) array: Option<String>,
+    array: Option<String>,
     /// Keeps the array of the directory from starting.
     _lock: Option<Lock>,
+}
+
+impl Located {
+    /// Refuses a device that holds an array other than that of the directory. A device without a
+    /// readable superblock passes: it may be the damaged array.
+    pub(crate) fn check_array(&self, path: &Path, disk: &dyn Disk) -> Result<(), Problem> {
+        let (Some(array), Ok(superblock)) = (&self.array, medium::superblock(disk)) else { return Ok(()) };
+        let found = medium::uuid(&superblock.array);
+        if found == *array {
+            return Ok(());
+        }
+        let (file, path) = (self.file.display(), path.display());
+        Err(Problem::new(format!("{file}: it holds array {found}; {path} belongs to array {array}"))
+            .hint("give the path of the array's device in place of the directory"))
+    }
 }
 
 /// Finds the file or device of the array of a directory, a file or a device. `while_running` is the

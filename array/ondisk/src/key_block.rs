@@ -111,6 +111,18 @@ impl KeyBlock {
         })
     }
 
+    /// True for an intact key block of another version or cipher, which [`Self::decode`] refuses.
+    pub fn is_of_other_version(bytes: &[u8]) -> bool {
+        let Some(Ok(stored)) = bytes.get(..KEY_BLOCK_BYTES).map(KeyBlockBytes::read_from_bytes) else { return false };
+        let is_intact = stored.crc.get() == crc_fast::crc32_iscsi(&bytes[..CRC_AT]);
+        is_intact && stored.magic == MAGIC && (stored.version.get(), stored.cipher.get()) != (VERSION, CIPHER)
+    }
+
+    /// True if the bytes begin as a key block does.
+    pub fn has_magic(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// Returns the bytes before the wrapped key. The tag of the wrapped key covers them.
     pub fn header(&self) -> [u8; WRAPPED_AT] {
         let mut header = [0; WRAPPED_AT];
@@ -168,6 +180,12 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(KeyBlock::decode(&damaged), None, "bit {bit}");
         }
+        let mut newer = bytes;
+        newer[8] = 2;
+        let crc = crc_fast::crc32_iscsi(&newer[..CRC_AT]);
+        newer[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(KeyBlock::decode(&newer), None);
+        assert!(KeyBlock::is_of_other_version(&newer) && !KeyBlock::is_of_other_version(&bytes));
         assert_eq!(KeyBlock::decode(&bytes[1..]), None);
         assert_eq!(KeyBlock::decode(&[0; KEY_BLOCK_BYTES]), None);
     }

@@ -53,7 +53,8 @@ pub(crate) struct Storage {
 
 /// Opens the storage; the first start creates it.
 pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Result<Storage, Problem> {
-    let passphrase = settings.key_file.as_deref().map(keys::passphrase).transpose()?;
+    let warn = |text: &str| tracing::warn!("{text}");
+    let passphrase = settings.key_file.as_deref().map(|path| keys::passphrase(path, &warn)).transpose()?;
     let (Medium { path, disk, previous, lock }, superblock) = creation::open(settings, passphrase.as_ref(), directory)?;
     let purpose = if settings.salvage { Purpose::Read } else { Purpose::Write };
     let key = keys::unlock(&path, &*disk, passphrase.as_ref(), purpose)?;
@@ -169,7 +170,8 @@ fn report_loss(loss: &LogLoss) {
     }
 }
 
-/// Copies the log ring to a file, so that the damaged groups can be examined later.
+/// Copies the log ring to a file, so that the damaged groups can be examined later. It is copied as
+/// it is stored: encrypted, with the data units of its place on the drive.
 fn keep_log(disk: &FileDisk, geometry: &ArrayGeometry, directory: &Path, sequence: u64) -> Result<(), Problem> {
     let path = directory.join(format!("lost-log-{sequence}"));
     let failed = |error: &dyn std::fmt::Display| {

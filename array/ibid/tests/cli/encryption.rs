@@ -133,8 +133,15 @@ fn damaged_key_blocks_are_found_and_repaired() {
     assert_eq!(Served::start(&data.0, &option).end("TERM").0, Some(0));
     let (code, text) = run(&["fsck"], &data.0, Some(&key));
     assert_eq!(code, Some(0), "the start has rewritten the copies: {text}");
+    let kept = stored(&path)[key_block_offset(0) as usize..][..512].to_vec();
     damage(0..KEY_BLOCK_COPIES);
     refused(&SERVE, &data.0, Some(&key), "all copies of the key block are damaged");
+    // As docs/guides/backup.md restores one copy.
+    let disk = FileDisk::open(&path, 0).unwrap();
+    disk.write_at(key_block_offset(0), &[&kept], Durability::Volatile).unwrap();
+    drop(disk);
+    assert_eq!(Served::start(&data.0, &option).end("TERM").0, Some(0));
+    assert_eq!(run(&["fsck"], &data.0, Some(&key)).0, Some(0));
 }
 
 #[test]
@@ -161,7 +168,7 @@ fn interrupted_encrypted_start_is_repeated() {
     disk.write_at(64 << 10, &[&vec![0; 1 << 20]], Durability::Volatile).unwrap();
     drop(disk);
     let asked = with_device(&SERVE, &directory("b"), None);
-    assert!(asked.0 == Some(1) && asked.1.contains("the array is encrypted"), "{}", asked.1);
+    assert!(asked.0 == Some(2) && asked.1.contains("the array is encrypted"), "{}", asked.1);
     let served = Served::start(&directory("c"), &option);
     assert_eq!(served.end("TERM").0, Some(0));
     let (code, text) = run(&["fsck"], &device, Some(&key));
