@@ -7,7 +7,7 @@ use crate::store::LabDatastore;
 use crate::target::LabTarget;
 use std::io::Write;
 use std::process::Stdio;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use virtual_disk::{FileAccess, MoverSettings, Outstanding};
 
@@ -16,6 +16,8 @@ pub(crate) const TEMPLATE: &str = "template";
 /// Word of a worker that is ready, and of one that has deployed.
 const READY: &str = "ready";
 const DEPLOYED: &str = "deployed";
+/// Bytes of an error of a worker that are shown.
+const MOST_ERROR_BYTES: u64 = 4096;
 /// Largest MaxHWTransferSize, in KiB.
 const TRANSFER_KIB: u32 = 16384;
 
@@ -73,9 +75,28 @@ fn say(word: &str) -> Result<(), LabError> {
     Ok(out.flush()?)
 }
 
+/// A started worker.
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Waits for a word. A worker that ends before it has said why on standard error.
+    async fn expect(&mut self, word: &str) -> Result<(), LabError> {
+        let heard = expect(&mut self.lines, word).await;
+        let (Err(LabError::Wrong(what)), Some(errors)) = (&heard, self.child.stderr.take()) else { return heard };
+        let mut said = String::new();
+        errors.take(MOST_ERROR_BYTES).read_to_string(&mut said).await?;
+        let said = said.trim();
+        if said.is_empty() { heard } else { Err(LabError::Wrong(format!("{what}: {said}"))) }
+    }
+}
+
 /// Started workers. On drop they are killed.
 pub(crate) struct Workers {
-    processes: Vec<(Child, ChildStdin, Lines<BufReader<ChildStdout>>)>,
+    processes: Vec<Process>,
 }
 
 impl Workers {
@@ -90,15 +111,15 @@ impl Workers {
             bench.target.texts.iter().for_each(|url| {
                 command.args(["--url", url]);
             });
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             // In its own process group a worker does not receive Ctrl-C; the lab stops it.
-            let mut process = command.process_group(0).kill_on_drop(true).spawn()?;
-            let pipes = process.stdin.take().zip(process.stdout.take());
+            let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
+            let pipes = child.stdin.take().zip(child.stdout.take());
             let (stdin, stdout) = pipes.ok_or_else(|| LabError::Wrong("a worker has no pipes".to_owned()))?;
-            processes.push((process, stdin, BufReader::new(stdout).lines()));
+            processes.push(Process { child, stdin, lines: BufReader::new(stdout).lines() });
         }
-        for (_, _, lines) in &mut processes {
-            expect(lines, READY).await?;
+        for process in &mut processes {
+            process.expect(READY).await?;
         }
         Ok(Self { processes })
     }
@@ -106,20 +127,20 @@ impl Workers {
     /// Makes worker number `i` deploy `names[i]`, all at once, and waits for the last.
     pub(crate) async fn deploy(&mut self, names: &[String], xcopy: bool) -> Result<(), LabError> {
         let word = if xcopy { "on" } else { "off" };
-        for ((_, stdin, _), name) in self.processes.iter_mut().zip(names) {
-            stdin.write_all(format!("{word} {name}\n").as_bytes()).await?;
+        for (process, name) in self.processes.iter_mut().zip(names) {
+            process.stdin.write_all(format!("{word} {name}\n").as_bytes()).await?;
         }
-        for (_, _, lines) in self.processes.iter_mut().take(names.len()) {
-            expect(lines, DEPLOYED).await?;
+        for process in self.processes.iter_mut().take(names.len()) {
+            process.expect(DEPLOYED).await?;
         }
         Ok(())
     }
 
     /// Ends the workers.
     pub(crate) async fn stop(self) -> Result<(), LabError> {
-        for (mut process, stdin, _) in self.processes {
+        for Process { mut child, stdin, .. } in self.processes {
             drop(stdin);
-            let status = process.wait().await?;
+            let status = child.wait().await?;
             if !status.success() {
                 return Err(LabError::Wrong(format!("a worker ended with {status}")));
             }

@@ -160,7 +160,7 @@ impl IscsiDisk {
         // All paths are probed in parallel, so that a dead port does not delay the others.
         let probes: Vec<_> = paths
             .into_iter()
-            .map(|config| (config.clone(), tokio::spawn(async move { probe(&config).await })))
+            .map(|config| (config.clone(), tokio::spawn(async move { probe(&config, &options.rules).await })))
             .collect();
         for (config, task) in probes {
             // A task cancelled with its runtime found no path.

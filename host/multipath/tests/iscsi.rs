@@ -205,6 +205,17 @@ async fn busy_attention_and_conflict_are_retried() {
 }
 
 #[tokio::test]
+async fn conflict_while_a_disk_opens_is_retried() {
+    let is_capacity = |command: &Command| matches!(command, Command::ReadCapacity16 { .. });
+    let conflict = || Reply::Answer(status(Status::ReservationConflict));
+    let served = Target::scripted(64, first(9, is_capacity, conflict)).serve();
+    assert_eq!(open(&served, 1).await.identity().blocks, 64);
+    let served = Target::scripted(64, first(u32::MAX, is_capacity, conflict)).serve();
+    let refused = IscsiDisk::open(paths(&served, 1), options()).await;
+    assert!(matches!(refused, Err(OpenError::Unit { .. })));
+}
+
+#[tokio::test]
 async fn persistent_conflict_is_reported() {
     let script = first(u32::MAX, is_read, || Reply::Answer(status(Status::ReservationConflict)));
     let served = Target::scripted(64, script).serve();

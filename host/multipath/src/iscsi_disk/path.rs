@@ -260,7 +260,7 @@ impl Task {
             } else {
                 pause = (pause * 2).min(self.rules.longest_reconnect);
             }
-            let login = log_in(self.shared.clone(), self.name.clone(), self.rules.ping_timeout);
+            let login = log_in(self.shared.clone(), self.name.clone(), self.rules);
             match self.refuse_during(login).await {
                 Some(found) => session = found,
                 None => return,
@@ -503,8 +503,8 @@ impl Task {
 }
 
 /// Tries once to open a session with the unit called `name`.
-async fn log_in(shared: Arc<Shared>, name: String, time: Duration) -> Option<Session> {
-    let attempt = tokio::time::timeout(time, probe(&shared.config)).await;
+async fn log_in(shared: Arc<Shared>, name: String, rules: RetryRules) -> Option<Session> {
+    let attempt = tokio::time::timeout(rules.ping_timeout, probe(&shared.config, &rules)).await;
     let error_text = match attempt {
         Err(_) => "login timed out".to_owned(),
         Ok(Err(error)) => error.to_string(),

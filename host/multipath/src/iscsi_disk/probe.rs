@@ -2,6 +2,7 @@
 
 use super::path_config::PathConfig;
 use super::policy::PathState;
+use super::retry::RetryRules;
 use crate::disk::DeviceLimits;
 use crate::identity::{DiskIdentity, esxi_name};
 use initiator::{ConnectError, LogicalUnit, RunError, Session};
@@ -54,13 +55,28 @@ pub(super) struct Probe {
     pub(super) group: Option<u16>,
 }
 
+/// Retries of the query for each retry of a command: many hosts may open a disk at a time.
+const OPEN_RETRIES: u32 = 10;
+
 /// Logs in and queries the unit.
-pub(super) async fn probe(config: &PathConfig) -> Result<(Session, Probe), OpenError> {
+///
+/// Another host may reserve the unit for a moment, such as for a lock on a target without COMPARE
+/// AND WRITE. The query is repeated as a command is.
+pub(super) async fn probe(config: &PathConfig, rules: &RetryRules) -> Result<(Session, Probe), OpenError> {
     let mut session = Session::connect(&config.config).await?;
-    let target = config.config.target.clone();
-    match ask(&mut session, config).await {
-        Ok(probe) => Ok((session, probe)),
-        Err(error) => Err(OpenError::Unit { lun: config.lun.number(), target, error }),
+    let mut conflicts = 0;
+    loop {
+        let error = match ask(&mut session, config).await {
+            Ok(probe) => return Ok((session, probe)),
+            Err(error) => error,
+        };
+        let is_conflict = matches!(&error, RunError::Refused(refusal) if refusal.is_conflict());
+        if !is_conflict || conflicts == rules.conflict_retries.saturating_mul(OPEN_RETRIES) {
+            let target = config.config.target.clone();
+            return Err(OpenError::Unit { lun: config.lun.number(), target, error });
+        }
+        conflicts += 1;
+        tokio::time::sleep(rules.conflict_pause).await;
     }
 }
 
