@@ -15,6 +15,7 @@ use platform::clock;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use virtual_disk::reclaim::CountRule;
 use virtual_disk::unmap::UnmapSummary;
@@ -37,6 +38,10 @@ pub(crate) struct LabDatastore {
     device: Arc<TracedDisk>,
     datastore: Datastore,
     settings: MoverSettings,
+    /// Most bytes that an experiment may store on the target.
+    space_limit: Option<u64>,
+    /// Bytes of disks removed by [`LabDatastore::discard`] that the target may still store.
+    removed: AtomicU64,
 }
 
 /// A virtual disk as seen by its guest.
@@ -71,6 +76,10 @@ pub(crate) enum DiskContent {
     Foreign,
 }
 
+/// Part of the space limit that removed disks may take: 1/8.
+const REMOVED_PART: u64 = 8;
+/// Blocks that one iteration unmaps.
+const RECLAIMED_BLOCKS: u64 = 60_000;
 /// Pause between two looks at a datastore of the lab: a running lab has none mounted for a moment
 /// between two experiments.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -125,7 +134,8 @@ impl LabDatastore {
         let options = MountOptions { ats, ats_heartbeat: ats, ..MountOptions::new(host) };
         let device = Arc::new(TracedDisk::new(device));
         let datastore = Datastore::mount(device.clone(), &options, runtime()).await?;
-        Ok(Self { device, datastore, settings: bench.mover() })
+        let (settings, space_limit) = (bench.mover(), bench.space_limit);
+        Ok(Self { device, datastore, settings, space_limit, removed: AtomicU64::new(0) })
     }
 
     /// Returns the device with this host's command counters.
@@ -166,6 +176,22 @@ impl LabDatastore {
     /// Removes a closed virtual disk.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), LabError> {
         Ok(VirtualDisk::delete(&self.datastore, &path(name)).await?)
+    }
+
+    /// Removes a closed virtual disk. Under a space limit, unmaps the free space before the target
+    /// stores more than a part of the limit for removed disks: new ones may get other blocks.
+    pub(crate) async fn discard(&self, name: &str) -> Result<(), LabError> {
+        let bytes = match self.space_limit {
+            Some(_) => self.datastore.stat(&format!("{name}-flat.vmdk")).await?.blocks * datastore::FS_BLOCK_BYTES,
+            None => 0,
+        };
+        self.remove(name).await?;
+        let removed = self.removed.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if self.space_limit.is_some_and(|limit| removed > limit / REMOVED_PART) {
+            self.removed.store(0, Ordering::Relaxed);
+            self.unmap(RECLAIMED_BLOCKS).await?;
+        }
+        Ok(())
     }
 
     /// Creates a small virtual machine with one eagerly zeroed disk.

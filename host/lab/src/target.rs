@@ -4,10 +4,15 @@ use crate::array::OwnArray;
 use crate::display;
 use crate::error::LabError;
 use crate::results::TargetInfo;
-use initiator::{InitiatorConfig, Inquiry, Session, Url};
+use initiator::{InitiatorConfig, Inquiry, LogicalUnit, RunError, Session, Url};
 use multipath::{DiskOptions, IscsiDisk, PathConfig, SharedDisk, Statistics};
 use scsi::Lun;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Queries of a unit that another host reserves, and the pause before each: 16 s.
+const MOST_CONFLICTS: u32 = 800;
+const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the initiator name of a simulated host.
 fn initiator(host: &str) -> String {
@@ -72,7 +77,7 @@ impl LabTarget {
             if inquiry.peripheral != 0 {
                 continue;
             }
-            let unit = ask(&format!("LUN {lun}"), session.open_unit(lun).await)?;
+            let unit = ask(&format!("LUN {lun}"), unit(&mut session, lun).await)?;
             if identity.is_empty() {
                 identity = name_of(&inquiry);
             }
@@ -177,7 +182,22 @@ pub async fn is_empty(disk: &dyn SharedDisk, head: u64) -> Result<bool, LabError
     Ok(true)
 }
 
-fn ask<T>(what: &str, result: Result<T, initiator::RunError>) -> Result<T, LabError> {
+/// Queries a unit. Waits while another host reserves it for a moment, as for a lock on a target
+/// without COMPARE AND WRITE.
+async fn unit(session: &mut Session, lun: Lun) -> Result<LogicalUnit, RunError> {
+    let mut conflicts = 0;
+    loop {
+        match session.open_unit(lun).await {
+            Err(RunError::Refused(refusal)) if refusal.is_conflict() && conflicts < MOST_CONFLICTS => {
+                conflicts += 1;
+                tokio::time::sleep(CONFLICT_PAUSE).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn ask<T>(what: &str, result: Result<T, RunError>) -> Result<T, LabError> {
     result.map_err(|error| LabError::Ask { what: what.to_owned(), error })
 }
 

@@ -140,7 +140,7 @@ impl CopyDatastores<'_> {
                 let copy = to.open(name, FileAccess::Read, self.bench.mover()).await?;
                 self.check(&copy, what, 1).await?;
                 copy.close().await?;
-                to.remove(name).await?;
+                to.discard(name).await?;
             }
         }
         Ok(copied)
@@ -165,7 +165,7 @@ impl CopyDatastores<'_> {
             copied.add(&report, settings);
             self.check(&copy, template.what, pieces).await?;
             copy.close().await?;
-            to.remove(name).await?;
+            to.discard(name).await?;
         }
         copied.all = HostCommands::of(&counted, copied.work);
         Ok(copied)
@@ -195,7 +195,7 @@ impl CopyDatastores<'_> {
             time += clock::now().duration_since(begun);
             rounds += 1;
             copy.close().await?;
-            to.remove(&name).await?;
+            to.discard(&name).await?;
         }
         source.close().await?;
         let mib = (2 * bytes * u64::from(rounds)) as f64 / TRANSFER as f64;
@@ -230,7 +230,7 @@ impl CopyDatastores<'_> {
         source.close().await?;
         let (copy, _) = copied?;
         copy.close().await?;
-        to.remove(&name).await?;
+        to.discard(&name).await?;
         Ok(timeline::timeline(title, &records))
     }
 

@@ -99,7 +99,7 @@ async fn first_writes(
         cost.add(&store.traced().stop(), size / MIB);
         let round = round?;
         disk.close().await?;
-        store.remove(&name).await?;
+        store.discard(&name).await?;
         match &mut seen {
             Some(seen) => seen.plus(&round),
             None => seen = Some(round),
@@ -163,7 +163,7 @@ async fn fill(
     let filling = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;
     let full = load::run(&disk, LoadProfile::SEQUENTIAL, 0..size, pattern, LoadEnd::Operations(operations)).await?;
     disk.close().await?;
-    store.remove(&name).await?;
+    store.discard(&name).await?;
     let setting = if write_same { "WRITE SAME on" } else { "WRITE SAME off" };
     let mut push =
         |measure, unit, value| samples.push(key("thin until full", setting, measure), repetition, unit, value);

@@ -61,7 +61,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
                     copied.plus(&round);
                     operations += guest;
                     disk.close().await?;
-                    datastores.destination().remove(&format!("{name}-moved")).await?;
+                    datastores.destination().discard(&format!("{name}-moved")).await?;
                 }
                 copied.note(&mut findings.samples, state, setting, repetition);
                 if state == "busy" {

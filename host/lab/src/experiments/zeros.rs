@@ -71,7 +71,7 @@ async fn make_once(
             return Err(LabError::Wrong(format!("disk {name} is not all zeros after its creation")));
         }
         disk.close().await?;
-        store.remove(name).await?;
+        store.discard(name).await?;
     }
     let supported = !write_same || store.device().vaai().is_usable(Primitive::Zero);
     let all = HostCommands::of(&counted, work);
