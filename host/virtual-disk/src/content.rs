@@ -186,9 +186,9 @@ impl Content {
 
     /// Returns the contents of a disk of changes, from itself to its last parent, each with the
     /// runs of blocks that the disk has from it.
-    pub(crate) fn layers(&self, blocks: Range<u64>) -> Vec<(&Self, Vec<Placed>)> {
-        let own = self.used(blocks.clone());
-        let below = self.parent.as_deref().map(|parent| parent.layers(blocks)).unwrap_or_default();
+    pub(crate) fn layers(&self, bytes: Range<u64>) -> Vec<(&Self, Vec<Placed>)> {
+        let own = self.used(self.blocks(bytes.clone()));
+        let below = self.parent.as_deref().map(|parent| parent.layers(bytes)).unwrap_or_default();
         let below = below.into_iter().map(|(content, runs)| (content, subtract(&runs, &own))).collect::<Vec<_>>();
         std::iter::once((self, own)).chain(below).collect()
     }

@@ -1,12 +1,18 @@
 //! Copies of disks. Only written blocks are copied.
 
 use crate::content::Content;
-use crate::error::Result;
+use crate::error::{Result, VirtualDiskError};
 use crate::format::DiskFormat;
 use crate::layout::{Placed, join};
 use crate::map::State;
 use crate::mover::{Advance, CopyOrder, HostCopyReason, Mover, MoverSettings, MoverWork};
+use crate::transfer::pieces;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use std::ops::Range;
+
+/// Bytes per read of a copy to a hosted sparse format.
+const GRAINS_BYTES: u64 = 1 << 20;
 
 /// The cost of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,10 +66,13 @@ impl<'a> Copier<'a> {
     pub(crate) async fn copy(&self, range: Range<u64>, advance: Advance<'_>) -> Result<Option<HostCopyReason>> {
         let (source, destination) = (self.source, self.destination);
         let (end, block) = (destination.end(), u64::from(source.disk().identity().block_bytes));
-        let layers = source.layers(source.blocks(range.clone())).into_iter();
+        let layers = source.layers(range.clone()).into_iter();
         let layers: Vec<_> = layers.map(|(layer, runs)| (layer, before(runs, end, block))).collect();
         let mut written: Vec<_> = layers.iter().flat_map(|(_, runs)| runs.clone()).collect();
         written.sort_by_key(|run| run.offset);
+        if destination.file().is_sparse() {
+            return self.copy_grains(written, range, advance).await;
+        }
         let blocks = destination.blocks(range.clone());
         if self.format.is_thick() {
             destination.allocate(blocks.clone()).await?;
@@ -72,7 +81,8 @@ impl<'a> Copier<'a> {
                 destination.allocate(destination.blocks(run.offset..run.end())).await?;
             }
         }
-        if destination.file().block_bytes() > source.file().block_bytes() {
+        let least = layers.iter().map(|(layer, _)| layer.file().block_bytes()).min();
+        if least.is_some_and(|least| least < destination.file().block_bytes()) {
             // A block that the copy covers only in part has old data in the rest.
             for run in &written {
                 destination.zero_rest(destination.blocks(run.offset..run.end()), &|_| ()).await?;
@@ -97,6 +107,52 @@ impl<'a> Copier<'a> {
             advance(rest);
         }
         Ok(why)
+    }
+
+    /// Copies runs of the source to a disk in a hosted sparse format, without grains of zeros.
+    async fn copy_grains(
+        &self,
+        runs: Vec<Placed>,
+        range: Range<u64>,
+        advance: Advance<'_>,
+    ) -> Result<Option<HostCopyReason>> {
+        let written: u64 = runs.iter().map(|run| run.bytes).sum();
+        let parts = runs.iter().flat_map(|run| pieces(run.bytes, GRAINS_BYTES).map(|(at, n)| (run.offset + at, n)));
+        let copied = stream::iter(parts.map(|(offset, bytes)| async move {
+            let bytes = bytes.min(self.source.bytes().saturating_sub(offset));
+            if bytes > 0 {
+                self.mover.work.read(bytes);
+                self.write_grains(offset, self.source.read(offset, bytes).await?).await?;
+            }
+            advance(bytes);
+            Ok::<(), VirtualDiskError>(())
+        }));
+        let transfers = self.mover.settings().outstanding.transfers;
+        copied.buffer_unordered(transfers.into()).try_collect::<()>().await?;
+        advance((range.end - range.start).saturating_sub(written));
+        Ok(self.mover.by_host(self.source.disk(), self.order))
+    }
+
+    /// Writes the grains of a part of the disk that are not zeros.
+    async fn write_grains(&self, offset: u64, data: Bytes) -> Result<()> {
+        let grain = usize::try_from(self.destination.file().block_bytes()).unwrap_or(usize::MAX);
+        let skipped = usize::try_from(offset % grain as u64).unwrap_or(0);
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let (mut at, mut end) = (0, (grain - skipped).min(data.len()));
+        while at < data.len() {
+            if data.get(at..end).is_some_and(|part| part.iter().any(|byte| *byte != 0)) {
+                match runs.last_mut().filter(|last| last.end == at) {
+                    Some(last) => last.end = end,
+                    None => runs.push(at..end),
+                }
+            }
+            (at, end) = (end, (end + grain).min(data.len()));
+        }
+        for run in runs {
+            self.mover.work.write(run.len() as u64);
+            self.destination.write(offset + run.start as u64, data.slice(run)).await?;
+        }
+        Ok(())
     }
 }
 

@@ -12,7 +12,8 @@ use crate::live::{Live, Mirrored, Paused};
 use crate::mover::{CopyOrder, MoverSettings, MoverWork};
 use crate::offload::{CopyEnd, CopyPlan, forbidden};
 use crate::raw_device::RawDevice;
-use crate::store::{FileAccess, Store};
+use crate::sparse::SparseError;
+use crate::store::{FileAccess, Store, beside};
 use crate::transfer::{pieces, xcopy_bytes};
 use bytes::Bytes;
 use datastore::Datastore;
@@ -24,6 +25,9 @@ use std::time::Duration;
 /// and through the host.
 const REGION_OFFLOADED: u64 = 256 << 20;
 const REGION_BY_HOST: u64 = 16 << 20;
+
+/// The largest disk in a hosted sparse format, in bytes.
+const MAX_SPARSE_BYTES: u64 = 1 << 40;
 
 /// Progress callback, called with the number of bytes just completed. The sum is the size of the
 /// disk.
@@ -40,7 +44,8 @@ pub struct CopyTarget {
     pub format: Option<DiskFormat>,
     /// Whether the virtual machine that receives the disk has snapshots.
     pub has_snapshots: bool,
-    /// The kind of the new disk: [`CreateType::Vmfs`] or [`CreateType::HostedFlat`].
+    /// The kind of the new disk: [`CreateType::Vmfs`] or a hosted format; the sparse ones need
+    /// [`DiskFormat::Thin`].
     pub kind: CreateType,
 }
 
@@ -97,7 +102,9 @@ impl VirtualDisk {
     }
 
     fn above(place: Place, content: Content, settings: MoverSettings, parent: Option<Self>) -> Self {
-        content.enable_run_ahead();
+        if !content.file().is_sparse() {
+            content.enable_run_ahead();
+        }
         let inner = Inner {
             place: Mutex::new(place),
             live: Live::new(Arc::new(content)),
@@ -140,7 +147,7 @@ impl VirtualDisk {
         Ok((disk, work))
     }
 
-    /// Creates the files of a disk; `fill` provides its content. Removes the flat file on failure.
+    /// Creates the files of a disk; `fill` provides its content. Removes the files on failure.
     async fn make<F: Future<Output = Result<Content>>>(
         store: &Store,
         NewDisk { path, bytes, format, kind, parent }: NewDisk<'_>,
@@ -150,19 +157,19 @@ impl VirtualDisk {
         let thin = format == DiskFormat::Thin;
         let descriptor = match parent {
             Some(parent) => Descriptor::delta(stem(path), bytes, store.new_uuid()?, parent),
-            None => Descriptor { create_type: kind, ..Descriptor::new(stem(path), bytes, thin, store.new_uuid()?) },
+            None => Descriptor { thin, ..Descriptor::of_kind(kind, stem(path), bytes, store.new_uuid()?) },
         };
         if store.exists(path).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
         let place = Place { store: store.clone(), path: path.to_owned(), descriptor };
-        let file = store.create_flat(&place.flat_path(), bytes).await?;
+        let file = place.create_files(settings).await?;
         let filled = match Content::open(Arc::clone(&file), bytes, settings).await {
             Ok(content) => fill(content).await,
             Err(error) => Err(error),
         };
         let written = match filled {
-            Ok(content) => store.create_text(path, &place.descriptor.to_string()).await.map(|()| content),
+            Ok(content) => place.write_descriptor(&file).await.map(|()| content),
             Err(error) => Err(error),
         };
         match written {
@@ -180,9 +187,11 @@ impl VirtualDisk {
     /// Opens a disk.
     pub async fn open(datastore: &Datastore, path: &str, access: FileAccess, settings: MoverSettings) -> Result<Self> {
         let store = Store::new(datastore);
-        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        let descriptor = store.read_descriptor(path).await?;
         let parent = match (descriptor.create_type, &descriptor.parent) {
-            (CreateType::Vmfs | CreateType::HostedFlat, _) => None,
+            (CreateType::Vmfs | CreateType::HostedFlat | CreateType::MonolithicSparse | CreateType::SplitSparse, _) => {
+                None
+            }
             (CreateType::Snapshot, Some(parent)) => {
                 let parent = parent_path(path, parent);
                 Some(Box::pin(Self::open(datastore, &parent, FileAccess::Read, settings)).await?)
@@ -204,7 +213,11 @@ impl VirtualDisk {
         (access, settings): (FileAccess, MoverSettings),
         parent: Option<Self>,
     ) -> Result<Self> {
-        let file = store.open_flat(&beside(path, &descriptor.extent), access).await?;
+        let file = if descriptor.create_type.is_hosted_sparse() {
+            store.open_sparse(path, &descriptor.extents, access, settings).await?
+        } else {
+            store.open_flat(&beside(path, descriptor.first_file()), access).await?
+        };
         let below = parent.as_ref().map(Self::content);
         let content = match Content::open_above(Arc::clone(&file), descriptor.bytes(), settings, below).await {
             Ok(content) => content,
@@ -238,7 +251,7 @@ impl VirtualDisk {
         progress: Progress<'_>,
     ) -> Result<()> {
         let store = Store::new(datastore);
-        let descriptor = Descriptor::parse(&store.read_text(from).await?)?;
+        let descriptor = store.read_descriptor(from).await?;
         let changes = Self::open_files(store, from, descriptor, (FileAccess::Read, settings), None).await?;
         let below = match Self::open(datastore, to, FileAccess::Write, settings).await {
             Ok(below) => below,
@@ -269,6 +282,12 @@ impl VirtualDisk {
         self.inner.parent.is_some()
     }
 
+    /// Returns whether ESXi refuses to power on machines with this disk: it, or the disk below, has
+    /// a hosted format.
+    pub(crate) fn is_hosted(&self) -> bool {
+        self.place().descriptor.create_type.is_hosted() || self.inner.parent.as_ref().is_some_and(Self::is_hosted)
+    }
+
     /// Opens a raw device mapping, whose device is [`mapped_device`](crate::mapped_device), for
     /// reading.
     pub async fn open_mapping(
@@ -278,7 +297,7 @@ impl VirtualDisk {
         settings: MoverSettings,
     ) -> Result<Self> {
         let store = Store::new(datastore);
-        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        let descriptor = store.read_descriptor(path).await?;
         let content = Content::open(Arc::new(RawDevice(device)), descriptor.bytes(), settings).await?;
         Ok(Self::new(Place { store, path: path.to_owned(), descriptor }, content, settings))
     }
@@ -374,7 +393,8 @@ impl VirtualDisk {
     /// Returns the properties that the rules of EXTENDED COPY depend on.
     fn end(&self) -> CopyEnd {
         let (kind, content) = (self.place().descriptor.create_type, self.content());
-        CopyEnd { block_bytes: block_bytes(&content), kind, format: self.format(), arrays: arrays(content.disk()) }
+        let block_bytes = block_bytes(&self.datastore());
+        CopyEnd { block_bytes, kind, format: self.format(), arrays: arrays(content.disk()) }
     }
 
     /// Returns how to copy to a disk with this content.
@@ -382,7 +402,7 @@ impl VirtualDisk {
         let source = self.end();
         let xcopy_bytes = xcopy_bytes(self.inner.settings.max_transfer_kib, source.format, self.inner.settings.release);
         let destination = CopyEnd {
-            block_bytes: block_bytes(destination),
+            block_bytes: block_bytes(&target.datastore),
             kind: target.kind,
             format,
             arrays: arrays(destination.disk()),
@@ -485,29 +505,42 @@ impl VirtualDisk {
     /// [`datastore::DatastoreError::Locked`] if any host has it open; then it is unchanged.
     pub async fn delete(datastore: &Datastore, path: &str) -> Result<()> {
         let store = Store::new(datastore);
-        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+        let descriptor = store.read_descriptor(path).await?;
         Place { store, path: path.to_owned(), descriptor }.remove().await
     }
 
     /// Renames a disk that is not open, within its datastore.
     pub async fn rename(datastore: &Datastore, from: &str, to: &str) -> Result<()> {
         let store = Store::new(datastore);
-        let mut descriptor = Descriptor::parse(&store.read_text(from).await?)?;
+        let mut descriptor = store.read_descriptor(from).await?;
         if store.exists(to).await? {
             return Err(VirtualDiskError::Datastore(datastore::DatastoreError::Exists));
         }
-        let before = beside(from, &descriptor.extent);
-        descriptor.extent = format!("{}-flat.vmdk", stem(to));
-        store.rename(&before, &beside(to, &descriptor.extent)).await?;
+        let files = |path, descriptor: &Descriptor| {
+            Place { store: store.clone(), path, descriptor: descriptor.clone() }.files()
+        };
+        let before = files(from.to_owned(), &descriptor);
+        descriptor.rename(stem(to));
+        for (before, after) in before.iter().zip(files(to.to_owned(), &descriptor)) {
+            store.rename(before, &after).await?;
+        }
+        if descriptor.create_type == CreateType::MonolithicSparse {
+            // The descriptor is in the file, and the name in it has no meaning.
+            return Ok(());
+        }
         store.write_text(to, &descriptor.to_string()).await?;
         store.remove(from).await
     }
 
-    /// Checks that a descriptor and its flat file match.
+    /// Checks that a descriptor and its files match.
     pub async fn check(datastore: &Datastore, path: &str) -> Result<()> {
         let store = Store::new(datastore);
-        let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
-        let size = store.size(&beside(path, &descriptor.extent)).await?;
+        let descriptor = store.read_descriptor(path).await?;
+        if descriptor.create_type.is_hosted_sparse() {
+            // The tables are checked when they are read.
+            return Self::open(datastore, path, FileAccess::Read, MoverSettings::default()).await?.close().await;
+        }
+        let size = store.size(&beside(path, descriptor.first_file())).await?;
         if size >= descriptor.bytes() {
             Ok(())
         } else {
@@ -517,23 +550,52 @@ impl VirtualDisk {
 }
 
 impl Place {
+    /// Returns the paths of the files with the content.
+    fn files(&self) -> Vec<String> {
+        self.descriptor.extents.iter().map(|extent| beside(&self.path, &extent.file)).collect()
+    }
+
     /// Returns the path of the flat file.
     fn flat_path(&self) -> String {
-        beside(&self.path, &self.descriptor.extent)
+        beside(&self.path, self.descriptor.first_file())
+    }
+
+    /// Creates the files with the content.
+    async fn create_files(&self, settings: MoverSettings) -> Result<Arc<dyn FlatFile>> {
+        let (kind, bytes) = (self.descriptor.create_type, self.descriptor.bytes());
+        if !kind.is_hosted_sparse() {
+            return self.store.create_flat(&self.flat_path(), bytes).await;
+        }
+        if bytes > MAX_SPARSE_BYTES {
+            return Err(SparseError::TooLarge.into());
+        }
+        let sectors = self.descriptor.extents.iter().map(|extent| extent.sectors);
+        let parts: Vec<_> = self.files().into_iter().zip(sectors).collect();
+        self.store.create_sparse(&parts, settings, kind == CreateType::MonolithicSparse).await
+    }
+
+    /// Writes the descriptor of complete files.
+    async fn write_descriptor(&self, file: &Arc<dyn FlatFile>) -> Result<()> {
+        if file.embed(&self.descriptor).await? {
+            return Ok(());
+        }
+        self.store.create_text(&self.path, &self.descriptor.to_string()).await
     }
 
     /// Keeps the files of a complete disk.
     fn keep(&self) {
         self.store.keep(&self.path);
-        self.store.keep(&self.flat_path());
+        self.files().iter().for_each(|file| self.store.keep(file));
     }
 
-    /// Removes the descriptor, then the flat file: a crash in between leaves no disk. Both are
-    /// locked first. A missing flat file is ignored.
+    /// Removes the descriptor, then the files: a crash in between leaves no disk. All are locked
+    /// first. A missing file is ignored.
     async fn remove(&self) -> Result<()> {
         let mut paths = vec![self.path.clone()];
-        if self.store.exists(&self.flat_path()).await? {
-            paths.push(self.flat_path());
+        for file in self.files() {
+            if file != self.path && self.store.exists(&file).await? {
+                paths.push(file);
+            }
         }
         self.store.remove_files(&paths).await
     }
@@ -543,7 +605,9 @@ impl Place {
     async fn discard(&self, file: &Arc<dyn FlatFile>) {
         let _ = file.close().await;
         let _ = self.store.remove(&self.path).await;
-        let _ = self.store.remove(&self.flat_path()).await;
+        for file in self.files() {
+            let _ = self.store.remove(&file).await;
+        }
     }
 }
 
@@ -622,22 +686,14 @@ pub(crate) fn parent_path(path: &str, parent: &str) -> String {
     parent.strip_prefix('/').map_or_else(|| beside(path, parent), str::to_owned)
 }
 
-fn block_bytes(content: &Content) -> u32 {
-    u32::try_from(content.file().block_bytes()).unwrap_or(u32::MAX)
+fn block_bytes(datastore: &Datastore) -> u32 {
+    u32::try_from(datastore.info().block_bytes).unwrap_or(u32::MAX)
 }
 
 /// Returns the name of a disk: its file name without `.vmdk`.
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".vmdk").unwrap_or(name)
-}
-
-/// Returns the path of a file in the directory of another.
-pub(crate) fn beside(path: &str, name: &str) -> String {
-    match path.rsplit_once('/') {
-        Some((directory, _)) => format!("{directory}/{name}"),
-        None => name.to_owned(),
-    }
 }
 
 #[cfg(test)]

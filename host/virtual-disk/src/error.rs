@@ -1,6 +1,7 @@
 //! Errors of virtual disks and virtual machines.
 
 use crate::descriptor::DescriptorError;
+use crate::sparse::SparseError;
 use crate::vmx::VmxError;
 use multipath::DeviceError;
 use thiserror::Error;
@@ -69,6 +70,21 @@ pub enum VirtualDiskError {
     /// This kind of disk is not supported.
     #[error("disks of this type are not supported")]
     Kind,
+    /// A hosted sparse file is not valid or not supported.
+    #[error(transparent)]
+    Sparse(#[from] SparseError),
+    /// The operation is not possible in a hosted format.
+    #[error("the disk has a hosted format; copy it to a format of datastores with `vmkfstools -i`")]
+    Hosted,
+    /// Machines cannot use disks in a hosted format; the SCSI target is stated.
+    #[error(
+        "Unsupported or invalid disk type for 'scsi0:{0}'. Ensure that the disk has been imported: copy it to a \
+         format of datastores with `vmkfstools -i`"
+    )]
+    NotImported(usize),
+    /// A file of this system could not be read.
+    #[error("the image could not be read: {0}")]
+    Local(std::io::Error),
     /// The disk contains only changes.
     #[error("the disk belongs to a snapshot or a linked clone; remove the snapshots, or copy the disk")]
     Delta,

@@ -1,5 +1,6 @@
 //! The operations that a virtual disk needs from its flat file.
 
+use crate::descriptor::Descriptor;
 use crate::error::VirtualDiskError;
 use crate::map::State;
 use multipath::SharedDisk;
@@ -47,6 +48,17 @@ pub(crate) trait FlatFile: Send + Sync {
 
     /// Frees blocks: another file may use them from now on.
     fn punch(&self, blocks: Range<u64>) -> FileAnswer<'_, ()>;
+
+    /// Returns whether the file is in a hosted sparse format. Copies to it leave out grains of
+    /// zeros.
+    fn is_sparse(&self) -> bool {
+        false
+    }
+
+    /// Completes a new file. Returns whether the file contains the descriptor of its disk now.
+    fn embed(&self, _: &Descriptor) -> FileAnswer<'_, bool> {
+        Box::pin(async { Ok(false) })
+    }
 
     /// Closes the file, so that others may open it.
     fn close(&self) -> FileAnswer<'_, ()>;

@@ -1,5 +1,6 @@
-//! ESXi's use of a datastore: virtual disks in three formats, the data mover that copies and
-//! zeroes them with or without offloads, virtual machines that use them, and UNMAP of free space.
+//! ESXi's use of a datastore: virtual disks in three formats and in hosted ones, the data mover
+//! that copies and zeroes them with or without offloads, virtual machines that use them, and UNMAP
+//! of free space.
 //!
 //! [`Descriptor`] is the text of a `.vmdk`; [`DiskFormat`] is the allocation of its blocks;
 //! [`offload`] has the rules that exclude EXTENDED COPY; [`transfer`] has the sizes of commands;
@@ -23,6 +24,7 @@ pub mod offload;
 mod raw_device;
 pub mod reclaim;
 mod run_ahead;
+mod sparse;
 mod store;
 #[cfg(test)]
 mod testing;
@@ -38,4 +40,5 @@ pub use format::{DiskFormat, DiskFormatError};
 pub use machine::{BootWorkload, DiskSpec, RunningMachine, Snapshot, VirtualMachine};
 pub use mover::{CommandTotal, HostCopyReason, MoverSettings, MoverWork, Outstanding};
 pub use raw_device::{create_mapping, mapped_device};
+pub use sparse::{SparseError, SparseImage};
 pub use store::FileAccess;

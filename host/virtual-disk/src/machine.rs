@@ -7,11 +7,11 @@ mod snapshot;
 
 use crate::copy::CopyReport;
 use crate::descriptor::Descriptor;
-use crate::disk::{CopyTarget, DiskMove, Progress, VirtualDisk, beside};
+use crate::disk::{CopyTarget, DiskMove, Progress, VirtualDisk};
 use crate::error::{Result, VirtualDiskError};
 use crate::format::DiskFormat;
 use crate::mover::MoverSettings;
-use crate::store::{FileAccess, Store};
+use crate::store::{FileAccess, Store, beside};
 use crate::vmx::Vmx;
 pub use boot::BootWorkload;
 use datastore::{Datastore, File, FileKind};
@@ -448,7 +448,7 @@ impl VirtualMachine {
         let (vmx, lock_path) = (self.vmx_path(), self.lock_path());
         let mut paths: Vec<String> = entries.iter().map(|entry| self.path(&entry.name)).collect();
         paths.retain(|path| lock.is_none() || *path != lock_path);
-        paths.sort_by_key(|path| (*path != vmx, path.ends_with("-flat.vmdk")));
+        paths.sort_by_key(|path| (*path != vmx, is_data(path)));
         let removed = self.store.remove_files(&paths).await;
         if let Some(lock) = lock {
             self.datastore().remove_open(&lock_path, lock).await?;
@@ -461,10 +461,16 @@ impl VirtualMachine {
     pub async fn descriptors(&self) -> Result<Vec<Descriptor>> {
         let mut descriptors = Vec::new();
         for path in self.disk_paths() {
-            descriptors.push(Descriptor::parse(&self.store.read_text(&path).await?)?);
+            descriptors.push(self.store.read_descriptor(&path).await?);
         }
         Ok(descriptors)
     }
+}
+
+/// Returns whether a file has the name of a flat file, or of a part of a `2gbsparse` disk.
+fn is_data(path: &str) -> bool {
+    let number = path.strip_suffix(".vmdk").and_then(|path| path.rsplit_once("-s"));
+    path.ends_with("-flat.vmdk") || number.is_some_and(|(_, number)| number.parse::<u16>().is_ok())
 }
 
 /// The swap file of a running machine, with its path.

@@ -58,7 +58,7 @@ pub enum OffloadForbidden {
 /// guide; `None` if it may be used.
 pub fn forbidden(plan: &CopyPlan) -> Option<OffloadForbidden> {
     let (source, destination) = (&plan.source, &plan.destination);
-    let sparse = |end: &CopyEnd| matches!(end.kind, CreateType::Hosted | CreateType::HostedFlat | CreateType::Snapshot);
+    let sparse = |end: &CopyEnd| end.kind.is_hosted() || end.kind == CreateType::Snapshot;
     let spread = |end: &CopyEnd| end.arrays.iter().any(|array| Some(array) != end.arrays.first());
     let rules = [
         (source.block_bytes != destination.block_bytes, OffloadForbidden::BlockSizes),
@@ -67,7 +67,9 @@ pub fn forbidden(plan: &CopyPlan) -> Option<OffloadForbidden> {
             OffloadForbidden::RdmToVirtualDisk,
         ),
         (
-            source.format == DiskFormat::EagerZeroedThick && destination.format == DiskFormat::Thin,
+            source.format == DiskFormat::EagerZeroedThick
+                && destination.format == DiskFormat::Thin
+                && !destination.kind.is_hosted_sparse(),
             OffloadForbidden::EagerZeroedToThin,
         ),
         (sparse(source) || sparse(destination), OffloadForbidden::SparseOrHosted),
@@ -137,6 +139,12 @@ mod tests {
         assert_eq!(judge(|p| p.source.kind = CreateType::Hosted), Some(OffloadForbidden::SparseOrHosted));
         assert_eq!(judge(|p| p.source.kind = CreateType::HostedFlat), Some(OffloadForbidden::SparseOrHosted));
         assert_eq!(judge(|p| p.destination.kind = CreateType::Snapshot), Some(OffloadForbidden::SparseOrHosted));
+        let to_sparse = judge(|p| {
+            p.source.format = DiskFormat::EagerZeroedThick;
+            p.destination.format = DiskFormat::Thin;
+            p.destination.kind = CreateType::SplitSparse;
+        });
+        assert_eq!(to_sparse, Some(OffloadForbidden::SparseOrHosted));
     }
 
     #[test]

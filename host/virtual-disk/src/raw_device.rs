@@ -4,7 +4,7 @@ use crate::descriptor::{CreateType, Descriptor, SECTOR_BYTES};
 use crate::error::{Result, VirtualDiskError};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
 use crate::map::State;
-use crate::store::Store;
+use crate::store::{Store, beside};
 use datastore::{Datastore, DatastoreError, FS_BLOCK_BYTES};
 use multipath::SharedDisk;
 use std::ops::Range;
@@ -74,13 +74,8 @@ pub async fn create_mapping(datastore: &Datastore, path: &str, device: &dyn Shar
     }
     let file = path.rsplit('/').next().unwrap_or(path);
     let name = file.strip_suffix(".vmdk").unwrap_or(file);
-    let extent = format!("{name}-rdm.vmdk");
-    let mapping = beside(path, &extent);
-    let descriptor = Descriptor {
-        create_type: CreateType::RawDeviceMap,
-        extent,
-        ..Descriptor::new(name, bytes, false, store.new_uuid()?)
-    };
+    let descriptor = Descriptor::of_kind(CreateType::RawDeviceMap, name, bytes, store.new_uuid()?);
+    let mapping = beside(path, descriptor.first_file());
     if store.exists(path).await? {
         return Err(VirtualDiskError::Datastore(DatastoreError::Exists));
     }
@@ -98,15 +93,10 @@ pub async fn create_mapping(datastore: &Datastore, path: &str, device: &dyn Shar
 /// Returns the name of the device that a disk maps; `None` if it is not a raw device mapping.
 pub async fn mapped_device(datastore: &Datastore, path: &str) -> Result<Option<String>> {
     let store = Store::new(datastore);
-    let descriptor = Descriptor::parse(&store.read_text(path).await?)?;
+    let descriptor = store.read_descriptor(path).await?;
     if descriptor.create_type != CreateType::RawDeviceMap {
         return Ok(None);
     }
-    let name = store.read_text(&beside(path, &descriptor.extent)).await?;
+    let name = store.read_text(&beside(path, descriptor.first_file())).await?;
     Ok(Some(name.trim().to_owned()))
-}
-
-/// Returns the path of a file in the directory of another.
-fn beside(path: &str, name: &str) -> String {
-    path.rsplit_once('/').map_or_else(|| name.to_owned(), |(directory, _)| format!("{directory}/{name}"))
 }

@@ -1,8 +1,11 @@
 //! The datastore operations that this crate uses, and the flat file of a disk.
 
+use crate::descriptor::{Descriptor, DescriptorExtent, MAX_DESCRIPTOR_BYTES};
 use crate::error::{Result, VirtualDiskError};
 use crate::flat::{FileAnswer, FileRun, FlatFile};
 use crate::map::State;
+use crate::mover::MoverSettings;
+use crate::sparse::{self, SparseFiles};
 use datastore::{BlockFill, Datastore, File};
 use multipath::SharedDisk;
 use std::ops::Range;
@@ -64,6 +67,81 @@ impl Store {
         Ok(Arc::new(Flat { file, disk: self.0.disk() }))
     }
 
+    /// Creates the files of an empty disk in a hosted sparse format, as (path, sectors), and opens
+    /// them exclusively. They are temporary until they are kept.
+    pub(crate) async fn create_sparse(
+        &self,
+        parts: &[(String, u64)],
+        settings: MoverSettings,
+        with_descriptor: bool,
+    ) -> Result<Arc<dyn FlatFile>> {
+        let mut files = SparseFiles::new(self.0.disk(), settings);
+        let mut created = Ok(());
+        for (path, sectors) in parts {
+            created = match self.0.create_temporary(path).await {
+                Ok(file) => files.add_new(file, *sectors, with_descriptor).await,
+                Err(error) => Err(error.into()),
+            };
+            if created.is_err() {
+                break;
+            }
+        }
+        if let Err(error) = created {
+            // The error of the creation is returned; the files are removed if possible.
+            let _ = files.close().await;
+            for (path, _) in parts.iter().take(files.count()) {
+                let _ = self.0.remove(path).await;
+            }
+            return Err(error);
+        }
+        Ok(Arc::new(files))
+    }
+
+    /// Opens the files of a disk in a hosted sparse format, which are in the directory of `path`.
+    pub(crate) async fn open_sparse(
+        &self,
+        path: &str,
+        parts: &[DescriptorExtent],
+        access: FileAccess,
+        settings: MoverSettings,
+    ) -> Result<Arc<dyn FlatFile>> {
+        let mut files = SparseFiles::new(self.0.disk(), settings);
+        for part in parts {
+            let added = match self.0.open(&beside(path, &part.file), access).await {
+                Ok(file) => files.add(file, part, access).await,
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = added {
+                // The files would stay locked. The error of opening is returned.
+                let _ = files.close().await;
+                return Err(error);
+            }
+        }
+        Ok(Arc::new(files))
+    }
+
+    /// Reads the descriptor of a disk: a text file, or the text in a hosted sparse file.
+    pub(crate) async fn read_descriptor(&self, path: &str) -> Result<Descriptor> {
+        let size = self.size(path).await?;
+        let bytes = if size > MAX_TEXT_BYTES { self.start_of(path).await? } else { self.0.read_file(path).await? };
+        if sparse::is_sparse(&bytes) {
+            return sparse::embedded(path.rsplit('/').next().unwrap_or(path), &bytes);
+        }
+        let not_text = || VirtualDiskError::NotText(path.to_owned());
+        if size > MAX_TEXT_BYTES {
+            return Err(not_text());
+        }
+        Ok(Descriptor::parse(&String::from_utf8(bytes).map_err(|_| not_text())?)?)
+    }
+
+    /// Returns the first bytes of a file.
+    async fn start_of(&self, path: &str) -> Result<Vec<u8>> {
+        let file = self.0.open(path, FileAccess::Read).await?;
+        let bytes = file.read(0, MAX_DESCRIPTOR_BYTES as u64).await;
+        let closed = file.close().await;
+        Ok(bytes.and_then(|bytes| closed.map(|()| bytes))?)
+    }
+
     /// Reads a text file.
     pub(crate) async fn read_text(&self, path: &str) -> Result<String> {
         let not_text = || VirtualDiskError::NotText(path.to_owned());
@@ -105,6 +183,14 @@ impl Store {
 
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<()> {
         Ok(self.0.rename(from, to).await?)
+    }
+}
+
+/// Returns the path of a file in the directory of another.
+pub(crate) fn beside(path: &str, name: &str) -> String {
+    match path.rsplit_once('/') {
+        Some((directory, _)) => format!("{directory}/{name}"),
+        None => name.to_owned(),
     }
 }
 

@@ -174,6 +174,9 @@ class Campaign:
             ),
             "vmkfstools -c again": lambda c: self.make(self.disks, c, "vmkfstools -c 32M -d thin {to}"),
             "vmkfstools -i": lambda c: self.make(self.disks, c, "vmkfstools -i {path} {to}"),
+            "vmkfstools -i -d": lambda c: self.make(
+                self.disks, c, f"vmkfstools -i {{path}} -d {c.choice(['2gbsparse', 'monosparse'])} {{to}}"
+            ),
             "vmkfstools -j": lambda c: self.keep(self.disks, c, "vmkfstools -j {path}"),
             "vmkfstools -U": lambda c: self.remove(self.disks, c, "vmkfstools -U {path}"),
             "vmfs ls": lambda c: Step(f"vmfs ls -l /vmfs/volumes/{c.choice(VOLUMES)}"),

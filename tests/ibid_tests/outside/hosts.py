@@ -27,6 +27,8 @@ HOSTS = ["esx01", "esx02", "esx03", "esx04"]
 VOLUMES = ["ds1", "ds2"]
 VERBS, FULL_VERBS = 48, 500
 OUTAGE = 20
+"""Size of a disk that has two files in the format 2gbsparse, in MiB."""
+SPARSE_MIB = 2050
 """Seconds until every machine must run again."""
 RECOVERY = 25
 
@@ -228,6 +230,7 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
         for line in [
             "vmkfstools -i /vmfs/volumes/ds1/big.vmdk /vmfs/volumes/ds2/copy.vmdk --distance 30",
             "vmkfstools -i /vmfs/volumes/ds1/big.vmdk /vmfs/volumes/ds1/copy.vmdk --distance 30",
+            "vmkfstools -i /vmfs/volumes/ds1/big.vmdk -d 2gbsparse /vmfs/volumes/ds2/copy.vmdk --distance 1000",
             "vm deploy template late -d ds2 --distance 200",
             "vm create late -d ds2 --disk 30G:eagerzeroedthick --distance 100",
             "esxcli storage vmfs unmap -l ds1 -n 10",
@@ -373,6 +376,68 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
         one.run(f"unclaim {device}")
         site.clean()
         return f"{len(found)} rules named on the terminal and in the log"
+
+    def sparse() -> str:
+        """Disks in the hosted sparse formats are those of qemu-img, in both directions."""
+        at, rule, local = "/vmfs/volumes/ds1", "a sparse or hosted format", site.home / "sparse"
+        local.mkdir()
+        raw = local / "image.raw"
+        with raw.open("wb") as file:
+            file.truncate(SPARSE_MIB << 20)
+            for mib in (0, 1, 700, 2046, 2047, SPARSE_MIB - 1):  # the second file begins at 2047 MiB
+                file.seek((mib << 20) + (mib << 12))
+                file.write(os.urandom(300_000))
+
+        def same(disk: str, *parts: str) -> None:
+            for name in (disk, *parts):
+                (local / name).unlink(missing_ok=True)
+                one.run(f"vmfs get {at}/{name} {local / name}")
+            run_command(["qemu-img", "check", "-f", "vmdk", str(local / disk)])
+            run_command(["qemu-img", "compare", "-f", "vmdk", "-F", "raw", str(local / disk), str(raw)])
+
+        def copied(source: str, to: str) -> None:
+            said = one.run(f"vmkfstools -i {at}/{source}.vmdk {at}/{to}")
+            assert "Not offloaded: " in said and rule in said, said
+
+        one.run(f"vmkfstools --import {raw} -d thin {at}/plain.vmdk")
+        copied("plain", "split.vmdk -d 2gbsparse")
+        same("split.vmdk", "split-s001.vmdk", "split-s002.vmdk")
+        copied("split", "back.vmdk -d thin")
+        copied("back", "mono.vmdk -d monosparse")
+        same("mono.vmdk")
+        one.run(f"vmkfstools -E {at}/split.vmdk {at}/moved.vmdk")
+        assert "Disk chain is consistent." in two.run(f"vmkfstools -e {at}/moved.vmdk")
+        for words in ("-j", "-X 4G"):
+            assert "the disk has a hosted format; copy it" in one.run(f"vmkfstools {words} {at}/moved.vmdk", code=1)
+        for name in ("plain", "back", "mono", "moved"):
+            one.run(f"vmkfstools -U {at}/{name}.vmdk")
+        formats = {"monolithicSparse": "q.vmdk", "twoGbMaxExtentSparse": "t.vmdk", "streamOptimized": "c.vmdk"}
+        for form, name in formats.items():
+            options = ["-O", "vmdk", "-o", f"subformat={form}"]
+            run_command(["qemu-img", "convert", "-f", "raw", *options, str(raw), str(local / name)])
+        one.run(f"vmkfstools --import {local / 'q.vmdk'} -d thin {at}/imported.vmdk")
+        for name in ("q.vmdk", "t.vmdk", "t-s001.vmdk", "t-s002.vmdk"):
+            one.run(f"vmfs put {local / name} {at}/{name}")
+        for name in ("imported", "q", "t"):
+            one.run(f"vmkfstools -i {at}/{name}.vmdk -d monosparse {at}/mono.vmdk")
+            same("mono.vmdk")
+            for gone in (name, "mono"):
+                one.run(f"vmkfstools -U {at}/{gone}.vmdk")
+        bad = f"vmkfstools --import {local}/%s {at}/bad.vmdk"
+        assert "compressed disks are not supported" in one.run(bad % "c.vmdk", code=1)
+        assert "put all files on a datastore" in one.run(bad % "t.vmdk", code=2)
+        assert one.run(f"vmfs ls {at}").split() == ["template"]
+        one.run("vm create hosted -d ds1 --disk 24M --data 8M --seed 3 --memory 16")
+        one.run(f"vmkfstools -E {at}/hosted/hosted.vmdk {at}/hosted/flat.vmdk")
+        one.run(f"vmkfstools -i {at}/hosted/flat.vmdk -d 2gbsparse {at}/hosted/hosted.vmdk")
+        refused = two.run("vm power on hosted --secs 0", code=1)
+        assert "Unsupported or invalid disk type for 'scsi0:0'" in refused and "vmkfstools -i" in refused, refused
+        assert rule in two.run("vm clone hosted native -d ds2")
+        two.run("vm guest native read --size 8M --seed 3")
+        for name in ("hosted", "native"):
+            one.run(f"vm destroy {name}")
+        site.clean()
+        return f"2gbsparse and monosparse of {SPARSE_MIB} MiB, written and read by both; power-on refused"
 
     def shapes() -> str:
         with Array(lab.bin, capacity="4GiB", portals=1, base=lab.scratch("arrays")) as other:
@@ -527,6 +592,7 @@ def steps(lab: Lab, site: Site, verbs: int) -> list[tuple[str, Callable[[], str 
         ("files of a datastore", files),
         ("a disk exported by NBD, while it moves", exported),
         ("rules that exclude XCOPY", rules),
+        ("hosted sparse formats", sparse),
         ("block sizes, extents, and two arrays", shapes),
         ("snapshots and linked clones", linked),
         ("fio on an exported disk, moved and cloned", measured),

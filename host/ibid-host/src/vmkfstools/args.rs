@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Args, ValueEnum};
 use datastore::Mode;
-use virtual_disk::DiskFormat;
+use virtual_disk::{CreateType, DiskFormat};
 
 /// File system version to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,6 +29,10 @@ pub(crate) enum NewFormat {
     Vmfs(DiskFormat),
     /// `monoflat`, of VMware's desktop products.
     HostedFlat,
+    /// `monosparse`, of VMware's desktop products.
+    MonolithicSparse,
+    /// `2gbsparse`, of VMware's desktop products.
+    SplitSparse,
 }
 
 impl NewFormat {
@@ -37,6 +41,17 @@ impl NewFormat {
         match self {
             Self::Vmfs(format) => format,
             Self::HostedFlat => DiskFormat::ZeroedThick,
+            Self::MonolithicSparse | Self::SplitSparse => DiskFormat::Thin,
+        }
+    }
+
+    /// Returns the kind of the disk.
+    pub(crate) fn kind(self) -> CreateType {
+        match self {
+            Self::Vmfs(_) => CreateType::Vmfs,
+            Self::HostedFlat => CreateType::HostedFlat,
+            Self::MonolithicSparse => CreateType::MonolithicSparse,
+            Self::SplitSparse => CreateType::SplitSparse,
         }
     }
 }
@@ -45,7 +60,12 @@ impl std::str::FromStr for NewFormat {
     type Err = virtual_disk::DiskFormatError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "monoflat" { Ok(Self::HostedFlat) } else { text.parse().map(Self::Vmfs) }
+        match text {
+            "monoflat" => Ok(Self::HostedFlat),
+            "monosparse" => Ok(Self::MonolithicSparse),
+            "2gbsparse" => Ok(Self::SplitSparse),
+            _ => text.parse().map(Self::Vmfs),
+        }
     }
 }
 
@@ -74,7 +94,7 @@ pub(crate) struct VmkfstoolsArgs {
     /// Create a virtual disk of this size (B, S, K, M, G, T; default K)
     #[arg(short = 'c', long = "createvirtualdisk", value_name = "SIZE", value_parser = size)]
     pub(crate) create: Option<u64>,
-    /// Format of the new disk: zeroedthick, eagerzeroedthick or thin; with -i also monoflat
+    /// zeroedthick, eagerzeroedthick, thin; with -i also 2gbsparse, monosparse, monoflat
     #[arg(short = 'd', long = "diskformat", value_name = "FORMAT")]
     pub(crate) format: Option<NewFormat>,
     /// Create a raw device mapping of this device, in virtual compatibility mode
@@ -83,7 +103,7 @@ pub(crate) struct VmkfstoolsArgs {
     /// Copy this virtual disk
     #[arg(short = 'i', long = "clonevirtualdisk", value_name = "SOURCE")]
     pub(crate) clone: Option<String>,
-    /// Create a virtual disk with the content of this local file
+    /// Create a virtual disk with the content of this local file (raw, or a sparse VMDK)
     #[arg(long, value_name = "FILE")]
     pub(crate) import: Option<std::path::PathBuf>,
     /// Reclaim this percentage of free space with a balloon file (VMFS 5)
@@ -179,6 +199,10 @@ mod tests {
         );
         let clone = parse("-i /vmfs/volumes/ds1/a.vmdk -d thin /vmfs/volumes/ds2/b.vmdk").unwrap();
         assert_eq!(clone.clone.as_deref(), Some("/vmfs/volumes/ds1/a.vmdk"));
+        let hosted =
+            ["monoflat", "monosparse", "2gbsparse"].map(|name| parse(&format!("-i a -d {name} b")).unwrap().format);
+        let kinds = [NewFormat::HostedFlat, NewFormat::MonolithicSparse, NewFormat::SplitSparse];
+        assert_eq!(hosted, kinds.map(Some));
         assert_eq!(parse("-y 99 /vmfs/volumes/ds1").unwrap().reclaim, Some(99));
         assert_eq!(parse("-C vmfs5 -S ds1 naa.1:1").unwrap().createfs, Some(FileSystem::Vmfs5));
         assert!(parse("--punchzero a.vmdk").unwrap().punch_zero);

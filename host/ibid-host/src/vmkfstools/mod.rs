@@ -1,6 +1,7 @@
 //! `vmkfstools`: manages datastores and virtual disks with the options and output of ESXi.
 
 mod args;
+mod import;
 mod output;
 
 use crate::esx::{HostArgs, devices_of};
@@ -13,12 +14,7 @@ use args::NewFormat;
 pub(crate) use args::VmkfstoolsArgs;
 use datastore::{Datastore, FileAccess, FormatOptions, Mode};
 use multipath::Primitive;
-use platform::LocalFile;
-use std::path::Path;
-use virtual_disk::{CopyTarget, CreateType, DiskFormat, VirtualDisk, VirtualMachine, unmap};
-
-/// Bytes that an import reads at a time; the smallest disk.
-const IMPORT_BYTES: u64 = 1 << 20;
+use virtual_disk::{CopyTarget, DiskFormat, VirtualDisk, VirtualMachine, unmap};
 
 /// Runs the verb.
 pub(crate) async fn run(host: &HostArgs, args: &VmkfstoolsArgs) -> Result<(), Failure> {
@@ -65,7 +61,7 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
         return made.map_err(failed("Failed to create virtual disk"));
     }
     if let Some(source) = &args.import {
-        return import(volumes, source, args, (&datastore, &file)).await;
+        return import::import(volumes, source, format_of(args)?, (&datastore, &file)).await;
     }
     if let Some(source) = &args.clone {
         return clone(volumes, source, args, (&datastore, &file)).await;
@@ -95,10 +91,9 @@ async fn act(volumes: &mut Volumes, args: &VmkfstoolsArgs) -> Result<(), Failure
 /// Returns the format of a disk that is created; hosted formats are for copies.
 fn format_of(args: &VmkfstoolsArgs) -> Result<DiskFormat, Failure> {
     match args.format {
-        Some(NewFormat::HostedFlat) => {
-            Err(Failure::usage("only a copy can have the format monoflat", "create the disk, then copy it with -i"))
-        }
-        format => Ok(format.map_or(DiskFormat::ZeroedThick, NewFormat::format)),
+        None => Ok(DiskFormat::ZeroedThick),
+        Some(NewFormat::Vmfs(format)) => Ok(format),
+        Some(_) => Err(Failure::usage("only a copy can have a hosted format", "create the disk, then copy it with -i")),
     }
 }
 
@@ -165,7 +160,7 @@ async fn clone(
     let format = args.format.unwrap_or(NewFormat::Vmfs(DiskFormat::ZeroedThick));
     outln!("{}", output::cloning(source, format));
     let meter = Meter::new("Clone", disk.bytes());
-    let kind = if format == NewFormat::HostedFlat { CreateType::HostedFlat } else { CreateType::Vmfs };
+    let kind = format.kind();
     let has_snapshots = has_snapshots(volumes, datastore, file).await?;
     let target = CopyTarget { format: Some(format.format()), has_snapshots, kind, ..CopyTarget::new(datastore, file) };
     let cloned = disk.clone_to(&target, &|done| meter.advance(done)).await;
@@ -175,41 +170,6 @@ async fn clone(
     closed.map_err(failed(source))?;
     copy.close().await.map_err(failed(&args.path))?;
     report_host_copy(volumes.host(), &format!("clone of {source} to {}", args.path), &report)
-}
-
-/// Creates a disk from a raw image. Parts of zeros are not written.
-async fn import(
-    volumes: &Volumes,
-    source: &Path,
-    args: &VmkfstoolsArgs,
-    (datastore, path): (&Datastore, &str),
-) -> Result<(), Failure> {
-    let local = |error| Failure::File { path: source.display().to_string(), error };
-    let image = LocalFile::open(source).map_err(local)?;
-    let length = image.size().map_err(local)?;
-    let size = length.next_multiple_of(512).max(IMPORT_BYTES);
-    let format = format_of(args)?;
-    let settings = volumes.settings(datastore);
-    let made = VirtualDisk::create(datastore, path, size, format, settings, &|_| ()).await;
-    let (disk, _) = made.map_err(failed("Failed to create virtual disk"))?;
-    let files = [path.to_owned(), disk.flat_path()];
-    for file in &files {
-        datastore.remove_at_unmount(file).await.map_err(failed(file))?;
-    }
-    let meter = Meter::new("Import", size);
-    for at in (0..length).step_by(IMPORT_BYTES as usize) {
-        let bytes = IMPORT_BYTES.min(length - at);
-        let mut data = image.read_at(at, bytes as usize).map_err(local)?;
-        data.resize(data.len().next_multiple_of(512), 0);
-        if data.iter().any(|byte| *byte != 0) {
-            disk.write(at, data.into()).await.map_err(failed(&args.path))?;
-        }
-        meter.advance(bytes);
-    }
-    disk.close().await.map_err(failed(&args.path))?;
-    files.iter().for_each(|file| datastore.keep(file));
-    meter.end();
-    Ok(())
 }
 
 /// Returns the size of the file blocks of a new datastore.

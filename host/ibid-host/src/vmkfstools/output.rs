@@ -46,6 +46,8 @@ pub(crate) fn cloning(path: &str, format: NewFormat) -> String {
     let words = match format {
         NewFormat::Vmfs(format) => format.destination_words(),
         NewFormat::HostedFlat => "monolithic flat",
+        NewFormat::MonolithicSparse => "monolithic sparse",
+        NewFormat::SplitSparse => "sparse with 2GB maximum extent size",
     };
     format!("Destination disk format: {words}\nCloning disk '{path}'...")
 }
@@ -189,6 +191,10 @@ unmapGranularity 1048576, unmapPriority default and volume label \"ds1\".
         assert_eq!(
             cloning("web01.vmdk", NewFormat::Vmfs(DiskFormat::Thin)),
             "Destination disk format: VMFS thin-provisioned\nCloning disk 'web01.vmdk'..."
+        );
+        assert_eq!(
+            cloning("web01.vmdk", NewFormat::SplitSparse),
+            "Destination disk format: sparse with 2GB maximum extent size\nCloning disk 'web01.vmdk'..."
         );
     }
 

@@ -50,7 +50,9 @@ fn other_disk_types_are_recognised() {
     assert_eq!(kind("\"vmfsRawDeviceMap\""), Ok(CreateType::RawDeviceMap));
     assert_eq!(kind("\"seSparse\""), Ok(CreateType::Snapshot));
     assert_eq!(kind("\"monolithicFlat\""), Ok(CreateType::HostedFlat));
-    assert_eq!(kind("\"twoGbMaxExtentSparse\""), Ok(CreateType::Hosted));
+    assert_eq!(kind("\"twoGbMaxExtentSparse\""), Ok(CreateType::SplitSparse));
+    assert_eq!(kind("\"monolithicSparse\""), Ok(CreateType::MonolithicSparse));
+    assert_eq!(kind("\"streamOptimized\""), Ok(CreateType::Hosted));
 }
 
 #[test]
@@ -91,10 +93,25 @@ fn extent_type_follows_the_kind_of_disk() {
     for (kind, line) in [
         (CreateType::Vmfs, "RW 2048 VMFS \"a-flat.vmdk\""),
         (CreateType::HostedFlat, "RW 2048 FLAT \"a-flat.vmdk\""),
-        (CreateType::RawDeviceMap, "RW 2048 VMFSRDM \"a-flat.vmdk\""),
+        (CreateType::RawDeviceMap, "RW 2048 VMFSRDM \"a-rdm.vmdk\""),
+        (CreateType::MonolithicSparse, "RW 2048 SPARSE \"a.vmdk\""),
+        (CreateType::SplitSparse, "RW 2048 SPARSE \"a-s001.vmdk\""),
     ] {
-        let descriptor = Descriptor { create_type: kind, ..Descriptor::new("a", 1 << 20, false, [1; 16]) };
+        let descriptor = Descriptor::of_kind(kind, "a", 1 << 20, [1; 16]);
         assert!(descriptor.to_string().contains(&format!("\n{line}\n")), "{descriptor}");
         assert_eq!(Descriptor::parse(&descriptor.to_string()).unwrap(), descriptor);
     }
+}
+
+#[test]
+fn split_disk_has_a_file_for_each_2047_mib() {
+    let mut descriptor = Descriptor::of_kind(CreateType::SplitSparse, "a", (4 << 30) + 512, [1; 16]);
+    let text = descriptor.to_string();
+    let lines =
+        "\nRW 4192256 SPARSE \"a-s001.vmdk\"\nRW 4192256 SPARSE \"a-s002.vmdk\"\nRW 4097 SPARSE \"a-s003.vmdk\"\n\n";
+    assert!(text.contains(lines), "{text}");
+    assert!(!text.contains("thinProvisioned"));
+    assert_eq!(Descriptor::parse(&text), Ok(descriptor.clone()));
+    descriptor.rename("b");
+    assert_eq!(descriptor.extents[2].file, "b-s003.vmdk");
 }

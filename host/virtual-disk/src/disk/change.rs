@@ -1,6 +1,6 @@
 //! Changes of a whole disk that is not in use: `vmkfstools -w`, `-j`, `-k`, `-K`, `-X`.
 
-use super::{Place, Progress, VirtualDisk, beside};
+use super::{Progress, VirtualDisk};
 use crate::content::Content;
 use crate::error::{Result, VirtualDiskError};
 use crate::format::DiskFormat;
@@ -20,6 +20,7 @@ impl VirtualDisk {
     /// Converts the disk to eager-zeroed: allocates all missing blocks and zeroes the rest.
     pub async fn inflate(&self, progress: Progress<'_>) -> Result<()> {
         self.refuse_delta()?;
+        self.refuse_sparse()?;
         let content = self.content();
         content.allocate(content.all()).await?;
         content.zero_rest(content.all(), progress).await?;
@@ -29,6 +30,7 @@ impl VirtualDisk {
     /// Zeroes the blocks of a thick disk that are not zeroed yet.
     pub async fn eager_zero(&self, progress: Progress<'_>) -> Result<()> {
         self.refuse_delta()?;
+        self.refuse_sparse()?;
         if self.place().descriptor.thin {
             return Err(VirtualDiskError::Thin);
         }
@@ -59,6 +61,7 @@ impl VirtualDisk {
     /// `eager` also zeroes them. Returns a new handle and closes the old one.
     pub async fn grow(self, bytes: u64, eager: bool, progress: Progress<'_>) -> Result<Self> {
         self.refuse_delta()?;
+        self.refuse_sparse()?;
         let (before, settings) = (self.content(), self.inner.settings);
         if bytes <= before.bytes() || !bytes.is_multiple_of(512) {
             return Err(VirtualDiskError::NotLarger);
@@ -79,20 +82,24 @@ impl VirtualDisk {
             content.allocate(fresh.clone()).await?;
             content.zero_rest(fresh, progress).await?;
         }
-        place.descriptor.sectors = bytes / 512;
+        place.descriptor.set_bytes(bytes);
         place.store.write_text(&place.path, &place.descriptor.to_string()).await?;
         Ok(Self::new(place, content, settings))
     }
 
-    /// Returns the path of the flat file.
-    pub fn flat_path(&self) -> String {
-        let Place { path, descriptor, .. } = &*self.place();
-        beside(path, &descriptor.extent)
+    /// Returns the paths of the files with the content.
+    pub fn files(&self) -> Vec<String> {
+        self.place().files()
     }
 
     /// Fails on a disk of changes: its blocks are not all its own.
     fn refuse_delta(&self) -> Result<()> {
         if self.is_delta() { Err(VirtualDiskError::Delta) } else { Ok(()) }
+    }
+
+    /// Fails on a disk in a hosted sparse format, which has one allocation and a fixed size.
+    fn refuse_sparse(&self) -> Result<()> {
+        if self.place().descriptor.create_type.is_hosted_sparse() { Err(VirtualDiskError::Hosted) } else { Ok(()) }
     }
 
     async fn set_thin(&self, thin: bool) -> Result<()> {

@@ -87,6 +87,9 @@ impl VirtualMachine {
         for path in self.disk_paths() {
             disks.push(VirtualDisk::open(self.datastore(), &path, FileAccess::Write, self.settings).await?);
         }
+        if let Some(target) = disks.iter().position(VirtualDisk::is_hosted) {
+            return Err(VirtualDiskError::NotImported(target));
+        }
         self.store.write_text(&self.path("vmware.log"), &format!("Log for VMware ESX: {}\n", self.name)).await?;
         self.store.write_text(&self.path(&format!("{}.nvram", self.name)), "MRVN").await
     }

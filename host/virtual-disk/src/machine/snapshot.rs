@@ -5,7 +5,7 @@
 //! its parent before the first write to it.
 
 use super::VirtualMachine;
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, MAX_DESCRIPTOR_BYTES};
 use crate::disk::{Progress, VirtualDisk, parent_path};
 use crate::error::{Result, VirtualDiskError};
 use datastore::{Datastore, FileKind};
@@ -134,7 +134,7 @@ impl VirtualMachine {
     }
 
     async fn descriptor(&self, path: &str) -> Result<Descriptor> {
-        Ok(Descriptor::parse(&self.store.read_text(path).await?)?)
+        self.store.read_descriptor(path).await
     }
 
     /// Returns the names of a disk and of its parents in the machine's directory.
@@ -256,6 +256,15 @@ async fn dependents(machine: &VirtualMachine) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Returns whether a file is small enough for a descriptor. Hosted sparse files, which another host
+/// may have open, are larger.
+async fn has_size(machine: &VirtualMachine, path: &str) -> Result<bool> {
+    match machine.store.size(path).await {
+        Err(VirtualDiskError::Datastore(datastore::DatastoreError::NotFound)) => Ok(false),
+        size => Ok(size? <= MAX_DESCRIPTOR_BYTES as u64),
+    }
+}
+
 /// Returns whether a disk in a directory has a parent below `own`.
 async fn has_parent(datastore: &Datastore, machine: &VirtualMachine, directory: &str, own: &str) -> Result<bool> {
     let gone = |error: VirtualDiskError| match error {
@@ -268,7 +277,7 @@ async fn has_parent(datastore: &Datastore, machine: &VirtualMachine, directory: 
     for entry in datastore.list(directory).await? {
         let is_descriptor = entry.name.ends_with(".vmdk")
             && !["-flat.vmdk", "-delta.vmdk", "-rdm.vmdk"].iter().any(|end| entry.name.ends_with(end));
-        if is_descriptor {
+        if is_descriptor && has_size(machine, &format!("{directory}/{}", entry.name)).await? {
             let text = machine.store.read_text(&format!("{directory}/{}", entry.name)).await.or_else(gone)?;
             if Descriptor::parse(&text).is_ok_and(|d| d.parent.is_some_and(|parent| parent.starts_with(own))) {
                 return Ok(true);

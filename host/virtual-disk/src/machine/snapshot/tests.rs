@@ -1,4 +1,6 @@
 use super::*;
+use crate::descriptor::CreateType;
+use crate::disk::CopyTarget;
 use crate::format::DiskFormat;
 use crate::machine::DiskSpec;
 use crate::mover::{HostCopyReason, MoverSettings};
@@ -143,4 +145,35 @@ async fn linked_clones_share_and_protect_their_parent() {
     vm.remove_snapshots(&quiet).await.unwrap();
     assert_eq!(read(&vm, &[0, MIB, 3 * MIB]).await, [3, 0, 1]);
     vm.remove().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn machine_on_a_hosted_disk_is_only_copied() {
+    let (_array, ds) = datastore().await;
+    for kind in [CreateType::SplitSparse, CreateType::MonolithicSparse, CreateType::HostedFlat] {
+        let mut vm = machine(&ds, DiskFormat::Thin).await;
+        write(&vm, 1, &[0, 4096, 8 * MIB]).await;
+        let path = vm.disk_paths().remove(0);
+        VirtualDisk::rename(&ds, &path, "vm/old.vmdk").await.unwrap();
+        let old = VirtualDisk::open(&ds, "vm/old.vmdk", FileAccess::Read, MoverSettings::default()).await.unwrap();
+        let target = CopyTarget { kind, ..CopyTarget::new(&ds, &path) };
+        old.clone_to(&target, &quiet).await.unwrap().0.close().await.unwrap();
+        old.close().await.unwrap();
+        let refused = vm.power_on().await.err();
+        assert!(matches!(refused, Some(VirtualDiskError::NotImported(0))), "{refused:?}");
+        // Its disks of changes have larger blocks than the sparse disk.
+        vm.take_snapshot("one").await.unwrap();
+        let before = read(&vm, &PLACES).await;
+        write(&vm, 2, &[4096]).await;
+        assert_eq!(read(&vm, &PLACES[..1]).await, before[..1]);
+        assert!(matches!(vm.power_on().await.err(), Some(VirtualDiskError::NotImported(0))));
+        let (copy, report) = vm.clone_to(&ds, "copy", None, &quiet).await.unwrap();
+        assert_eq!(report.by_host, Some(HostCopyReason::Forbidden(OffloadForbidden::SparseOrHosted)));
+        assert_eq!(read(&copy, &PLACES).await, read(&vm, &PLACES).await);
+        copy.power_on().await.unwrap().power_off().await.unwrap().remove().await.unwrap();
+        vm.remove_snapshots(&quiet).await.unwrap();
+        assert_eq!(read(&vm, &[4096]).await, [2]);
+        vm.remove().await.unwrap();
+        assert_eq!(ds.list("/").await.unwrap().len(), 0);
+    }
 }
