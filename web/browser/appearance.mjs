@@ -24,6 +24,7 @@ const PAGES = [
   'alerts',
   'activity',
   'settings',
+  'lab',
   'first-run',
 ];
 /** Dialogs at the narrowest width: the page, and the button that opens it. */
@@ -200,4 +201,62 @@ export async function appearance(browser, array) {
   check(found.length === 0, found.join('\n'));
   const kib = Math.round(total / 1024);
   return `${PAGES.length} pages, ${DIALOGS.length} dialogs, ${WIDTHS.length} widths, ${THEMES.length} themes, ${kib} KiB; axe-core: ${even + odd} minor or moderate`;
+}
+
+const SAMPLE = new URL('../../docs/lab-data/ibid-small.json', import.meta.url);
+
+/** A report of the lab from a file, a wrong one, and one that is dropped. Nothing is sent. */
+export async function labReport(browser, array) {
+  mkdirSync(array.out, { recursive: true });
+  const { context, faults } = await watched(browser, array);
+  await context.route(EVENTS, (route) => route.abort());
+  const page = await context.newPage();
+  await logIn(page, array, '/console/lab');
+  const content = readFileSync(SAMPLE, 'utf8');
+  const sent = [];
+  page.on('request', (request) => sent.push(request.postData() ?? ''));
+  const choose = async (name, text) => {
+    const waiting = page.waitForEvent('filechooser');
+    await page.getByRole('button', { name: 'Open a report' }).click();
+    await (await waiting).setFiles({ name, mimeType: 'application/json', buffer: Buffer.from(text) });
+  };
+  const changed = JSON.parse(content);
+  delete changed.machine.cpus;
+  await choose('changed.json', JSON.stringify(changed));
+  await page.getByRole('alert').getByText('machine.cpus is missing').waitFor();
+  await choose('cut.json', content.slice(0, 5000));
+  await page.getByRole('alert').getByText('cut.json is not shown. It is not JSON').waitFor();
+  await choose('report.json', content);
+  await page.getByRole('heading', { name: 'Report of IBID Volume 0001' }).waitFor();
+  check((await page.getByRole('alert').count()) === 0, 'the fault of the file before is still shown');
+  const { outcomes } = JSON.parse(content);
+  const shown = await page.locator('.experiment h2').allInnerTexts();
+  check(shown.join() === outcomes.map(({ id, title }) => `${id} ${title}`).join(), `experiments: ${shown}`);
+  const drawn = await page.locator('.lab-plot canvas').count();
+  const wanted = outcomes.flatMap(({ findings, published }) => [
+    ...findings.plots,
+    ...published.plots,
+  ]).length;
+  check(drawn === wanted, `${drawn} of ${wanted} plots`);
+  await page.getByRole('img', { name: /^Duration: XCOPY off 6\.88\Ws, XCOPY on / }).waitFor();
+  await page.evaluate(AXE);
+  const found = [];
+  await look(page, 'lab-report', array, found, WIDTHS);
+  check(found.length === 0, found.join('\n'));
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.getByRole('link', { name: 'Volumes', exact: true }).first().click();
+  await page.getByRole('heading', { name: 'Volumes' }).waitFor();
+  await page.goBack();
+  await page.getByRole('heading', { name: 'Report of IBID Volume 0001' }).waitFor();
+  const transfer = await page.evaluateHandle(() => {
+    const dropped = new DataTransfer();
+    dropped.items.add(new File(['{}'], 'other.json'));
+    return dropped;
+  });
+  await page.dispatchEvent('.lab-drop', 'drop', { dataTransfer: transfer });
+  await page.getByRole('alert').getByText('not a report of the lab').waitFor();
+  check(!sent.some((body) => body.includes('outcomes')), 'the report was sent');
+  check(faults.length === 0, faults.join('\n'));
+  await context.close();
+  return `${shown.length} experiments, ${drawn} plots`;
 }

@@ -4,7 +4,7 @@
  *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
  */
 
-import { appearance, firstLoad } from './appearance.mjs';
+import { appearance, firstLoad, labReport } from './appearance.mjs';
 import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { live } from './live.mjs';
@@ -35,7 +35,7 @@ const BATCHES = [
     'live updates': live,
   },
   { 'charts and offloads': charts },
-  { 'paths of hosts': paths },
+  { 'paths of hosts': paths, 'a report of the lab': labReport },
   { settings },
   { 'pages of another origin': foreignOrigin, 'hostile names': hostileNames },
   { 'layout and accessibility': appearance },

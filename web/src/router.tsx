@@ -130,6 +130,12 @@ const settings = createRoute({
   component: lazyRouteComponent(() => import('./pages/Settings'), 'Settings'),
 });
 
+const lab = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/lab',
+  component: lazyRouteComponent(() => import('./pages/LabReport'), 'LabReport'),
+});
+
 const firstRun = createRoute({
   getParentRoute: () => rootRoute,
   path: '/first-run',
@@ -151,6 +157,7 @@ export const router = createRouter({
     alerts,
     activity,
     settings,
+    lab,
     firstRun,
   ]),
   basepath: '/console',

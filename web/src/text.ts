@@ -3,11 +3,18 @@
 import { isWholeDays, type Retention, type Schedule, timeOfDay } from './format/schedule';
 import { duration } from './format/time';
 import { chosenSize, count } from './format/units';
+import type { Fault } from './lab/report';
 import type { Request } from './parts/request';
 
 const plural = (n: number, one: string, many: string) => `${count(n)} ${n === 1 ? one : many}`;
 const names = (list: string[]) =>
   list.length <= 3 ? list.join(', ') : `${list.slice(0, 2).join(', ')} and ${count(list.length - 2)} more`;
+/** Titles of the documents that the lab quotes. */
+const documents: Record<string, string> = {
+  guide: 'VMware Storage APIs for Array Integration with the Pure Storage FlashArray (2015)',
+  write_same: 'What’s New in Purity 5.1: WRITE SAME Handling Improvement',
+  unmap: 'Deeper dive on vSphere UNMAP block count with Pure Storage',
+};
 const DAY = 86_400_000;
 const words = ['Nothing', 'One thing', 'Two things', 'Three things', 'Four things', 'Five things'];
 
@@ -23,6 +30,7 @@ export const text = {
     hosts: 'Hosts',
     insight: 'Insight',
     performance: 'Performance',
+    lab: 'Lab reports',
     array: 'Array',
     arrayAndPorts: 'Array and ports',
     alerts: 'Alerts',
@@ -703,6 +711,75 @@ export const text = {
     unknownHost: 'initiator without a host',
     attempts: (n: number) => plural(n, 'attempt', 'attempts'),
     shown: (shown: number, all: number) => `The latest ${count(shown)} of ${count(all)}.`,
+  },
+  lab: {
+    kicker: 'Lab',
+    title: 'Lab reports',
+    titleOf: (identity: string) => `Report of ${identity}`,
+    none: 'A report of ibid-host lab: what was measured, beside what is published.',
+    sub: (begun: string, took: string) => `Begun ${begun}, took ${took}.`,
+    open: 'Open a report',
+    file: 'Report file',
+    drop: 'Open report.json from this computer, or drop it here. It stays in this browser: the array does not get it.',
+    notRead: (name: string) => `${name} is not shown.`,
+    faults: (fault: Fault): string => {
+      switch (fault.kind) {
+        case 'size':
+          return 'It is larger than 64 MiB, more than any report. Choose report.json.';
+        case 'json':
+          return 'It is not JSON, or cut off. Choose report.json from the directory of the option --out.';
+        case 'other':
+          return 'It is JSON, but not a report of the lab. Choose report.json from the directory of the option --out.';
+        case 'version':
+          return `Its format has the version ${fault.found}, and this console reads version ${fault.wanted}. Run the lab with the programs of this array.`;
+        case 'missing':
+          return `It was changed or cut: ${fault.at} is missing. Run the lab again, or restore the file.`;
+        case 'unknown':
+          return `It was changed: ${fault.at} does not belong to the format. Restore the file.`;
+        case 'value':
+          return `It was changed: ${fault.at} is ${fault.found}; allowed is ${fault.wanted}. Restore the file.`;
+      }
+    },
+    about: 'About the run',
+    target: 'Target',
+    disks: 'Disks',
+    machine: 'Machine',
+    machineOf: (cpus: number, processor: string, memory: string, kernel: string) =>
+      `${plural(cpus, 'processor', 'processors')} (${processor}), ${memory} of memory, Linux ${kernel}`,
+    run: 'Run',
+    runOf: (scale: string, repetitions: number, version: string, revision: string) =>
+      `scale ${scale}, ${plural(repetitions, 'repetition', 'repetitions')}, version ${version}, revision ${revision}`,
+    verdicts: {
+      failed: 'failed',
+      not_possible: 'not possible',
+      fall_back: 'fall-back measured',
+      measured: 'measured',
+      goal_met: 'goal met',
+      goal_missed: 'goal missed',
+      cannot_tell: 'cannot tell',
+    },
+    goals: { met: 'met', missed: 'missed', cannot_tell: 'cannot tell' },
+    endings: { not_possible: 'Not possible with this target.', failed: 'Failed.' },
+    notes: {
+      unsupported: 'Not supported by this target.',
+      extrapolated: 'Extrapolated.',
+      left_out: 'Left out.',
+      short: 'Samples of less than a second.',
+    },
+    measured: 'Measured',
+    published: 'Published',
+    figures: 'Figures',
+    figure: 'Figure',
+    goal: 'Goal',
+    ends: (low: string, high: string) => `${low} to ${high}`,
+    at: (place: string) => `at ${place}`,
+    source: (document: string, section: string) =>
+      [documents[document] ?? document, section].filter((part) => part !== '').join(', '),
+    expected: 'Expected',
+    seen: 'Result',
+    why: 'Why it differs',
+    load: (load: { before: number; after: number; busy: number; foreign: number }, took: string) =>
+      `Took ${took}. Load average ${load.before} before and ${load.after} after; processors ${Math.round(load.busy)} % busy, ${Math.round(load.foreign)} % by other programs.`,
   },
   settings: {
     kicker: 'Array',

@@ -32,6 +32,7 @@ type Destination = {
     | '/protection'
     | '/hosts'
     | '/performance'
+    | '/lab'
     | '/array'
     | '/alerts'
     | '/activity'
@@ -51,6 +52,7 @@ const PERFORMANCE: Destination = {
   icon: 'performance',
   label: text.nav.performance,
 };
+const LAB: Destination = { to: '/lab', icon: 'lab', label: text.nav.lab };
 const ARRAY: Destination[] = [
   { to: '/array', icon: 'array', label: text.nav.arrayAndPorts },
   { to: '/alerts', icon: 'alerts', label: text.nav.alerts },
@@ -170,7 +172,7 @@ function Bottom() {
       </nav>
       <Modal opened={isOpen} onClose={() => setOpen(false)} title={text.nav.more} zIndex={310}>
         <nav className="more" aria-label={text.nav.more}>
-          {[PERFORMANCE, ARRAY[0], ...ARRAY.slice(2), HELP].map(
+          {[PERFORMANCE, LAB, ARRAY[0], ...ARRAY.slice(2), HELP].map(
             (item) => item && <NavLink key={item.to} item={item} onClick={() => setOpen(false)} />,
           )}
         </nav>
@@ -208,6 +210,7 @@ function Side({ version }: { version: string | undefined }) {
       ))}
       <p className="group">{text.nav.insight}</p>
       <NavLink item={PERFORMANCE} />
+      <NavLink item={LAB} />
       <p className="group">{text.nav.array}</p>
       {ARRAY.map((item) => (
         <NavLink key={item.to} item={item} />

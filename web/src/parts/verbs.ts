@@ -66,6 +66,7 @@ function useFixed(): Entry[] {
       command: 'ibid volume monitor',
       run: () => navigate({ to: '/performance' }),
     },
+    { label: text.nav.lab, command: 'ibid-host lab run', run: () => navigate({ to: '/lab' }) },
     { label: text.nav.arrayAndPorts, command: 'ibid array show', run: () => navigate({ to: '/array' }) },
     { label: text.nav.alerts, command: 'ibid alert list', run: () => navigate({ to: '/alerts' }) },
     { label: text.nav.activity, command: 'ibid admin audit', run: () => navigate({ to: '/activity' }) },
