@@ -64,8 +64,9 @@ pub struct PriorityAdjustment {
     pub priority_adjustment_value: i64,
 }
 
-/// QoS limits of a volume; null if there is no limit. In a request, the highest value (512 GiB per
-/// second, 100 million operations per second) removes a limit, and null leaves it as it is.
+/// QoS limits of a volume, or of all volumes of a group together; null if there is no limit. In a
+/// request, the highest value (512 GiB per second, 100 million operations per second) removes a
+/// limit, and null leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -19,7 +19,7 @@ pub struct VolumeGroup {
     pub pod: Reference,
     /// Always `+` 0.
     pub priority_adjustment: PriorityAdjustment,
-    /// QoS limits of all volumes together; always null. Each volume has limits of its own.
+    /// QoS limits of all volumes together. The limits of each volume apply as well.
     pub qos: Qos,
     /// Space usage of its volumes.
     pub space: Space,
@@ -43,7 +43,7 @@ pub struct VolumeGroupPatch {
     /// Only `+` 0, which changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_adjustment: Option<PriorityAdjustment>,
-    /// Only the values that mean no limit.
+    /// QoS limits of all volumes together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
 }

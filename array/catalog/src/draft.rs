@@ -16,7 +16,7 @@ mod volume_group;
 pub use host::HostEdit;
 pub use policy::PolicyMember;
 pub use protection::ProtectionGroupEdit;
-pub use settings::{ArrayEdit, VolumeEdit};
+pub use settings::{ArrayEdit, QosEdit, VolumeEdit};
 
 use crate::chap::sealed;
 use crate::record::{Array, Host, Record, encode, reservations_key};

@@ -38,7 +38,7 @@ pub use delivery::{
     AlertWatcher, DeliverySettings, MailEncryption, MailServer, Severity, SnmpManager, SyslogServer, SyslogSettings,
     SyslogSeverity, SyslogTransport, WebHook,
 };
-pub use draft::{ArrayEdit, Draft, HostEdit, PolicyMember, ProtectionGroupEdit, VolumeEdit};
+pub use draft::{ArrayEdit, Draft, HostEdit, PolicyMember, ProtectionGroupEdit, QosEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};

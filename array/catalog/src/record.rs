@@ -157,7 +157,7 @@ impl Default for ScrubSettings {
     }
 }
 
-/// QoS limits of a volume, across all hosts.
+/// QoS limits of a volume, or of all volumes of a group together, across all hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Qos {

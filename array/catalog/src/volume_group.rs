@@ -1,6 +1,6 @@
 //! Volume groups: containers of volumes, which are named `GROUP/VOLUME`.
 
-use crate::record::{ArrayTime, Record, is_default};
+use crate::record::{ArrayTime, Qos, Record, is_default};
 use serde::{Deserialize, Serialize};
 
 /// Separates the name of a volume group from that of a volume in it.
@@ -26,6 +26,9 @@ pub struct VolumeGroup {
     /// Time that the array had served then, in milliseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub destroyed_served_ms: u64,
+    /// QoS limits of all volumes together, in addition to the limits of each.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub qos: Qos,
 }
 
 impl VolumeGroup {

@@ -25,6 +25,6 @@ fn check(shared: &Shared) {
     shared.units.forget_eradicated(&state);
     shared.activity.retain_volumes(|volume| state.volume_or_snapshot_by_id(volume).is_some());
     for unit in shared.units.all() {
-        unit.follow(&state, &*shared.service, space);
+        shared.units.update(&unit, &state, space);
     }
 }

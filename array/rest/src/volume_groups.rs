@@ -4,11 +4,9 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page, select};
 use crate::references::{reference_to_group, uuid};
-use crate::volumes::{check_destroyed, time_remaining};
-use api::{ErrorCode, Member, NamedSpace, PriorityAdjustment, Qos, Reference, VolumeGroupPatch};
-use catalog::{
-    CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, VolumeGroup, VolumeOrSnapshot,
-};
+use crate::volumes::{check_destroyed, limits, show_limits, time_remaining};
+use api::{ErrorCode, Member, NamedSpace, PriorityAdjustment, Reference, VolumeGroupPatch};
+use catalog::{CatalogError, CatalogState, Draft, ObjectKind, QosEdit, VolumeGroup, VolumeOrSnapshot};
 use std::sync::Arc;
 
 fn no_priority() -> PriorityAdjustment {
@@ -28,7 +26,7 @@ fn show(call: &Call, state: &CatalogState, group: &VolumeGroup, now_ms: u64) -> 
         destroyed: group.destroyed_ms.is_some(),
         pod: Reference::default(),
         priority_adjustment: no_priority(),
-        qos: Qos::default(),
+        qos: show_limits(group.qos),
         time_remaining: time_remaining(call, state, group.destroyed_at(), now_ms),
         volume_count: live.count() as u64,
         space: call.app.space.of_host(&objects_of(state, group)),
@@ -83,16 +81,8 @@ pub(crate) fn space(call: &Call) -> Result<Answer, RestError> {
     page(selected(call, &state)?.iter().map(space).collect(), &call.query, &["name"])
 }
 
-/// Refuses settings that the array does not have. Values that mean none are accepted.
-fn check_settings(patch: &VolumeGroupPatch) -> Result<(), RestError> {
-    let qos = patch.qos.as_ref();
-    let is_limit = |limit: Option<u64>, none: u64| limit.is_some_and(|limit| limit != none);
-    if qos.is_some_and(|qos| {
-        is_limit(qos.bandwidth_limit, MAX_BANDWIDTH_LIMIT) || is_limit(qos.iops_limit, MAX_IOPS_LIMIT)
-    }) {
-        let message = "This array does not support QoS limits of volume groups; set the limits of their volumes.";
-        return Err(RestError::bad(ErrorCode::Unsupported, message));
-    }
+/// Refuses priorities, which the array does not have.
+fn check_priority(patch: &VolumeGroupPatch) -> Result<(), RestError> {
     if patch.priority_adjustment.as_ref().is_some_and(|priority| priority.priority_adjustment_value != 0) {
         let message = "This array does not support priorities: all volumes are served equally.";
         return Err(RestError::bad(ErrorCode::Unsupported, message));
@@ -109,14 +99,20 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
         let message = "A new volume group is named by 'names' alone, and is not destroyed.";
         return Err(RestError::bad(ErrorCode::InvalidRequest, message));
     }
-    check_settings(&post)?;
+    check_priority(&post)?;
     let now_ms = platform::clock::unix_millis();
-    call.change(|draft| names.iter().try_for_each(|name| draft.create_volume_group(name, now_ms).map(|_| ())))?;
+    let limits = limits(post.qos.as_ref());
+    call.change(|draft| {
+        names.iter().try_for_each(|name| {
+            draft.create_volume_group(name, now_ms)?;
+            draft.edit_volume_group(name, &limits).map(|_| ())
+        })
+    })?;
     tracing::info!(by = call.admin, "volume groups created: {}", names.join(", "));
     answer(call, &names)
 }
 
-/// Answers `PATCH /volume-groups?names=…`: renames, destroys or recovers.
+/// Answers `PATCH /volume-groups?names=…`: renames, destroys, recovers or sets limits.
 pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names", "ids"]])?;
     let names = named(call)?;
@@ -124,7 +120,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     if patch.name.is_some() && names.len() > 1 {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one volume group at a time can be renamed."));
     }
-    check_settings(&patch)?;
+    check_priority(&patch)?;
     let now_ms = platform::clock::unix_millis();
     let changed = call.change(|draft| {
         names.iter().map(|name| apply(draft, name, &patch, now_ms)).collect::<Result<Vec<_>, CatalogError>>()
@@ -139,6 +135,10 @@ fn apply(draft: &mut Draft, name: &str, patch: &VolumeGroupPatch, now_ms: u64) -
     let mut group = draft.state().volume_group(name)?.clone();
     if patch.destroyed == Some(false) {
         group = draft.recover_volume_group(name)?;
+    }
+    let limits = limits(patch.qos.as_ref());
+    if limits != QosEdit::default() {
+        group = draft.edit_volume_group(name, &limits)?;
     }
     if let Some(new_name) = &patch.name {
         group = draft.rename_volume_group(name, new_name)?;

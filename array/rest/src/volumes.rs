@@ -5,8 +5,8 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_named, select};
 use api::{ErrorCode, PriorityAdjustment, Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
-    ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, Volume, VolumeEdit,
-    VolumeOrSnapshot,
+    ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, QosEdit, Volume,
+    VolumeEdit, VolumeOrSnapshot,
 };
 use std::sync::Arc;
 use types::VolumeId;
@@ -64,7 +64,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         },
         promotion_status: "promoted".to_owned(),
         provisioned: volume.bytes,
-        qos: Qos { bandwidth_limit: volume.qos.bandwidth_limit, iops_limit: volume.qos.iops_limit },
+        qos: show_limits(volume.qos),
         requested_promotion_state: "promoted".to_owned(),
         serial: volume.serial.clone(),
         source: volume
@@ -164,8 +164,8 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
                     ));
                 }
             };
-            if limits != VolumeEdit::default() {
-                draft.edit_volume(&volume.name, &limits)?;
+            if limits != QosEdit::default() {
+                draft.edit_volume(&volume.name, &VolumeEdit { qos: limits, threshold_percent: None })?;
             }
             Ok(volume.id)
         };
@@ -190,14 +190,18 @@ fn source_of(call: &Call, source: Option<&Reference>) -> Result<Option<String>, 
     }
 }
 
+/// Converts the limits of an answer.
+pub(crate) fn show_limits(qos: catalog::Qos) -> Qos {
+    Qos { bandwidth_limit: qos.bandwidth_limit, iops_limit: qos.iops_limit }
+}
+
 /// Converts the limits of a request. The highest value removes a limit.
-fn limits(qos: Option<&Qos>) -> VolumeEdit {
+pub(crate) fn limits(qos: Option<&Qos>) -> QosEdit {
     let limit = |value: Option<u64>, max: u64| value.map(|value| Some(value).filter(|value| *value != max));
     let qos = qos.cloned().unwrap_or_default();
-    VolumeEdit {
+    QosEdit {
         bandwidth_limit: limit(qos.bandwidth_limit, MAX_BANDWIDTH_LIMIT),
         iops_limit: limit(qos.iops_limit, MAX_IOPS_LIMIT),
-        threshold_percent: None,
     }
 }
 
@@ -244,7 +248,7 @@ fn apply(
         draft.resize_volume(name, bytes, truncate, now_ms)?;
     }
     let threshold_percent = patch.threshold_percent.map(|percent| Some(percent).filter(|percent| *percent != 0));
-    let edit = VolumeEdit { threshold_percent, ..limits(patch.qos.as_ref()) };
+    let edit = VolumeEdit { threshold_percent, qos: limits(patch.qos.as_ref()) };
     if edit != VolumeEdit::default() {
         draft.edit_volume(name, &edit)?;
     }

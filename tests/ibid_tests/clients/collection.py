@@ -140,12 +140,16 @@ def volume_group(ansible: Modules) -> str:
     ansible.succeed("purefa_volume", name="two", move="avg")
     ansible.succeed("purefa_volume", name="avg/two", move="local")
     ansible.twice("purefa_volume", name="two", state="absent", eradicate=True)
-    ansible.refuse("does not support QoS limits", "purefa_vg", name="limited", bw_qos="100M")
+    ansible.twice("purefa_vg", name="avg", bw_qos="100M", iops_qos="2K")
+    # The module removes a limit, but refuses 0 if there is none.
+    ansible.succeed("purefa_vg", name="avg", bw_qos="0", iops_qos="0")
+    ansible.twice("purefa_vg", name="limited", bw_qos="100M")
+    ansible.twice("purefa_vg", name="limited", state="absent", eradicate=True)
     ansible.succeed("purefa_vg", name="avg", rename="bvg")
     ansible.twice("purefa_vg", name="bvg", state="absent")
     ansible.twice("purefa_vg", name="bvg")
     ansible.twice("purefa_vg", name="bvg", state="absent", eradicate=True)
-    return "created, volumes moved in and out, renamed, destroyed, recovered, eradicated"
+    return "created, volumes moved in and out, limited, renamed, destroyed, recovered, eradicated"
 
 
 def policy(ansible: Modules) -> str:

@@ -197,8 +197,9 @@ def volume_groups(array) -> str:
     assert one(array.get_volume_snapshots(names=["prod/a.s"])).source.name == "prod/a"
     assert one(array.patch_volumes(names=["prod/b"], volume=flasharray.VolumePatch(name="c"))).name == "prod/c"
     assert one(array.patch_volumes(names=["prod/c"], volume=to(""))).name == "c"
-    limited = array.post_volume_groups(names=["limited"], volume_group=post(qos=flasharray.Qos(iops_limit=1000)))
-    refused(limited, "does not support QoS limits of volume groups")
+    limits = flasharray.Qos(iops_limit=1000, bandwidth_limit=100 << 20)
+    limited = one(array.patch_volume_groups(names=["prod"], volume_group=patch(qos=limits)))
+    assert (limited.qos.iops_limit, limited.qos.bandwidth_limit) == (1000, 100 << 20)
     refused(array.post_volumes(names=["none/v"], volume=flasharray.VolumePost(provisioned=GIB)), "does not exist")
     one(array.patch_volume_groups(names=["prod"], volume_group=patch(destroyed=True)))
     assert one(array.get_volumes(names=["prod/a"])).destroyed
@@ -210,7 +211,7 @@ def volume_groups(array) -> str:
     one(array.patch_volumes(names=["c"], volume=flasharray.VolumePatch(destroyed=True)))
     ok(array.delete_volumes(names=["c"]))
     assert ok(array.get_volumes()) == [] and ok(array.get_volume_groups()) == []
-    return "volumes created in it, moved in and out, renamed with it, destroyed, recovered and eradicated with it"
+    return "volumes created in it, moved in and out, limited together, renamed with it, destroyed, recovered and eradicated with it"
 
 
 def protection_groups(array) -> str:

@@ -2,7 +2,7 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::{ClockJump, Volume};
+use crate::record::{ClockJump, Qos, Volume};
 use crate::{
     CatalogError, ERADICATION_DELAYS_MS, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, MIN_BANDWIDTH_LIMIT, MIN_IOPS_LIMIT,
     MIN_SCRUB_BYTES_PER_SECOND, SCRUB_INTERVALS_MS,
@@ -25,13 +25,39 @@ pub struct ArrayEdit {
     pub scrub_bytes_per_second: Option<u64>,
 }
 
-/// Changes to make to a volume. `None` leaves a field unchanged; an inner `None` removes the value.
+/// Changes to make to QoS limits. `None` leaves a limit unchanged; an inner `None` removes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VolumeEdit {
+pub struct QosEdit {
     /// Maximum bytes per second.
     pub bandwidth_limit: Option<Option<u64>>,
     /// Maximum commands per second.
     pub iops_limit: Option<Option<u64>>,
+}
+
+impl QosEdit {
+    /// Returns the limits after the change.
+    pub(super) fn applied_to(&self, qos: Qos) -> Result<Qos, CatalogError> {
+        let outside = |limit: Option<Option<u64>>, range: RangeInclusive<u64>| {
+            limit.flatten().is_some_and(|limit| !range.contains(&limit))
+        };
+        if outside(self.bandwidth_limit, MIN_BANDWIDTH_LIMIT..=MAX_BANDWIDTH_LIMIT) {
+            return Err(bad("bandwidth limit must be 1 MiB to 512 GiB per second"));
+        }
+        if outside(self.iops_limit, MIN_IOPS_LIMIT..=MAX_IOPS_LIMIT) {
+            return Err(bad("IOPS limit must be 100 to 100 million"));
+        }
+        Ok(Qos {
+            bandwidth_limit: self.bandwidth_limit.unwrap_or(qos.bandwidth_limit),
+            iops_limit: self.iops_limit.unwrap_or(qos.iops_limit),
+        })
+    }
+}
+
+/// Changes to make to a volume. `None` leaves a field unchanged; an inner `None` removes the value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeEdit {
+    /// QoS limits.
+    pub qos: QosEdit,
     /// Percentage of the volume's size for the space alert.
     pub threshold_percent: Option<Option<u8>>,
 }
@@ -78,18 +104,8 @@ impl Draft {
     /// Changes the limits and the space alert of a volume.
     pub fn edit_volume(&mut self, name: &str, edit: &VolumeEdit) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
-        let outside = |limit: Option<Option<u64>>, range: RangeInclusive<u64>| {
-            limit.flatten().is_some_and(|limit| !range.contains(&limit))
-        };
-        if outside(edit.bandwidth_limit, MIN_BANDWIDTH_LIMIT..=MAX_BANDWIDTH_LIMIT) {
-            return Err(bad("bandwidth limit must be 1 MiB to 512 GiB per second"));
-        }
-        if outside(edit.iops_limit, MIN_IOPS_LIMIT..=MAX_IOPS_LIMIT) {
-            return Err(bad("IOPS limit must be 100 to 100 million"));
-        }
         check_threshold(edit.threshold_percent)?;
-        volume.qos.bandwidth_limit = edit.bandwidth_limit.unwrap_or(volume.qos.bandwidth_limit);
-        volume.qos.iops_limit = edit.iops_limit.unwrap_or(volume.qos.iops_limit);
+        volume.qos = edit.qos.applied_to(volume.qos)?;
         volume.threshold_percent = edit.threshold_percent.unwrap_or(volume.threshold_percent);
         self.store_volume(volume)
     }

@@ -1,8 +1,9 @@
 //! Changes of volume groups, and moves of volumes between them.
 
 use super::Draft;
+use super::settings::QosEdit;
 use crate::name::check_name;
-use crate::record::{ArrayTime, Volume};
+use crate::record::{ArrayTime, Qos, Volume};
 use crate::volume_group::{SEPARATOR, VolumeGroup, VolumeGroupId};
 use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_VOLUME_GROUPS, ObjectKind};
 use std::sync::Arc;
@@ -26,7 +27,15 @@ impl Draft {
             created_ms: now_ms,
             destroyed_ms: None,
             destroyed_served_ms: 0,
+            qos: Qos::default(),
         })
+    }
+
+    /// Changes the limits that the volumes of a group share.
+    pub fn edit_volume_group(&mut self, name: &str, edit: &QosEdit) -> Result<Arc<VolumeGroup>, CatalogError> {
+        let mut group = self.live_volume_group(name)?;
+        group.qos = edit.applied_to(group.qos)?;
+        self.store_volume_group(group)
     }
 
     /// Renames a volume group, and with it all its volumes.

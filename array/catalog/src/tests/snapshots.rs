@@ -1,7 +1,7 @@
 //! Tests of snapshots and copies.
 
 use super::*;
-use crate::{ArrayEdit, ERADICATION_DELAY_MS, ObjectKind, VolumeEdit};
+use crate::{ArrayEdit, ERADICATION_DELAY_MS, ObjectKind, QosEdit, VolumeEdit};
 use bytes::Bytes;
 use engine::Reply;
 use types::{BlockRange, Lba, VolumeId};
@@ -218,13 +218,15 @@ fn limits_and_thresholds_are_range_checked() {
     let (_, catalog) = sample_catalog();
     let set = |edit: VolumeEdit| catalog.change(|d| d.edit_volume("v1", &edit)).map(|volume| volume.qos);
     let none = VolumeEdit::default();
-    set(VolumeEdit { bandwidth_limit: Some(Some(1 << 30)), iops_limit: Some(Some(100)), ..none }).unwrap();
-    set(VolumeEdit { bandwidth_limit: Some(None), threshold_percent: Some(Some(80)), ..none }).unwrap();
+    let limits = |qos: QosEdit| VolumeEdit { qos, ..none };
+    set(limits(QosEdit { bandwidth_limit: Some(Some(1 << 30)), iops_limit: Some(Some(100)) })).unwrap();
+    let unlimited = QosEdit { bandwidth_limit: Some(None), iops_limit: None };
+    set(VolumeEdit { qos: unlimited, threshold_percent: Some(Some(80)) }).unwrap();
     let entry = catalog.lun_map(ESX1).unwrap().get(1).unwrap().clone();
     assert_eq!((entry.qos.bandwidth_limit, entry.qos.iops_limit, entry.threshold_percent), (None, Some(100), Some(80)));
     for bad in [
-        VolumeEdit { bandwidth_limit: Some(Some((1 << 20) - 1)), ..none },
-        VolumeEdit { iops_limit: Some(Some(99)), ..none },
+        limits(QosEdit { bandwidth_limit: Some(Some((1 << 20) - 1)), iops_limit: None }),
+        limits(QosEdit { bandwidth_limit: None, iops_limit: Some(Some(99)) }),
         VolumeEdit { threshold_percent: Some(Some(0)), ..none },
         VolumeEdit { threshold_percent: Some(Some(101)), ..none },
     ] {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::record::stored_reservations;
-use crate::{Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, Secret, SecretKeys, Unlocked, VolumeEdit, reservations_key};
+use crate::{
+    Admin, ArrayEdit, Chap, MIN_BANDWIDTH_LIMIT, QosEdit, Secret, SecretKeys, Unlocked, VolumeEdit, reservations_key,
+};
 use engine::{Change, call};
 use parking_lot::Mutex;
 use types::VolumeId;
@@ -47,8 +49,8 @@ fn stored_records_match_golden_form() {
             draft.create_snapshots(&["v"], Some("daily"), 11)?;
             draft.copy_volume("v.daily", "gone2", false, 12)?;
             draft.copy_volume("v", "gone2", true, 13)?;
-            let limits = VolumeEdit { bandwidth_limit: Some(Some(MIN_BANDWIDTH_LIMIT)), ..VolumeEdit::default() };
-            draft.edit_volume("gone2", &VolumeEdit { threshold_percent: Some(Some(80)), ..limits })?;
+            let limits = QosEdit { bandwidth_limit: Some(Some(MIN_BANDWIDTH_LIMIT)), ..QosEdit::default() };
+            draft.edit_volume("gone2", &VolumeEdit { threshold_percent: Some(Some(80)), qos: limits })?;
             let settings = ArrayEdit { eradication_delay_ms: Some(1000), ..ArrayEdit::default() };
             draft.edit_array_settings(&ArrayEdit { threshold_percent: Some(Some(90)), ..settings })
         })

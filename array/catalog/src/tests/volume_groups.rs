@@ -1,7 +1,7 @@
 //! Volume groups and their volumes.
 
 use super::*;
-use crate::{Draft, ERADICATION_DELAY_MS};
+use crate::{Draft, ERADICATION_DELAY_MS, Qos, QosEdit};
 
 /// [`sample_catalog`] with a group `vg` of `vg/a` and `vg/b`, and a group `other`.
 fn grouped() -> (Arc<dyn Service>, Catalog) {
@@ -44,6 +44,25 @@ fn volume_moves_in_and_out_of_a_group() {
     change(&catalog, |draft| draft.move_volume("v1", None)).unwrap();
     assert_eq!((names(&catalog, "vg").len(), names(&catalog, "other").len()), (2, 0));
     assert_eq!(*open(&service).unwrap().state(), *catalog.state());
+}
+
+#[test]
+fn limits_of_a_group_are_stored_and_range_checked() {
+    let (service, catalog) = grouped();
+    let set = |bandwidth_limit, iops_limit| {
+        change(&catalog, |draft| draft.edit_volume_group("VG", &QosEdit { bandwidth_limit, iops_limit }))
+    };
+    set(Some(Some(1 << 20)), Some(Some(100))).unwrap();
+    set(None, Some(Some(5_000))).unwrap();
+    let limits = |catalog: &Catalog| catalog.state().volume_group("vg").unwrap().qos;
+    assert_eq!(limits(&catalog), Qos { bandwidth_limit: Some(1 << 20), iops_limit: Some(5_000) });
+    assert_eq!(limits(&open(&service).unwrap()), limits(&catalog));
+    assert!(set(Some(Some((1 << 20) - 1)), None).unwrap_err().contains("bandwidth limit must be 1 MiB"));
+    assert!(set(None, Some(Some(99))).unwrap_err().contains("IOPS limit must be 100"));
+    set(Some(None), Some(None)).unwrap();
+    assert_eq!(limits(&catalog), Qos::default());
+    change(&catalog, |draft| draft.destroy_volume_group("vg", 8_000)).unwrap();
+    assert!(set(None, Some(Some(100))).unwrap_err().contains("has been destroyed"));
 }
 
 #[test]

@@ -74,8 +74,8 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
     }
 }
 
-/// Parses limits and threshold.
-fn settings(bandwidth: Option<&str>, iops: Option<&str>, threshold: Option<&str>) -> Result<VolumePatch, Problem> {
+/// Parses QoS limits. Returns `None` if there are none to change.
+pub(super) fn limits(bandwidth: Option<&str>, iops: Option<&str>) -> Result<Option<Qos>, Problem> {
     let bandwidth_limit = match bandwidth {
         Some("none") => Some(NO_BANDWIDTH_LIMIT),
         other => other.map(parse_size).transpose()?,
@@ -89,8 +89,20 @@ fn settings(bandwidth: Option<&str>, iops: Option<&str>, threshold: Option<&str>
         Some("none") => Some(NO_IOPS_LIMIT),
         other => other.map(count).transpose()?,
     };
+    Ok(Some(Qos { bandwidth_limit, iops_limit }).filter(|qos| *qos != Qos::default()))
+}
+
+/// Prints QoS limits.
+pub(super) fn format_limits(qos: &Qos) -> [String; 2] {
+    let none = || "none".to_owned();
+    let bandwidth = qos.bandwidth_limit.map_or_else(none, |limit| format!("{}/s", format_capacity(limit)));
+    [bandwidth, qos.iops_limit.map_or_else(none, |limit| limit.to_string())]
+}
+
+/// Parses limits and threshold.
+fn settings(bandwidth: Option<&str>, iops: Option<&str>, threshold: Option<&str>) -> Result<VolumePatch, Problem> {
+    let qos = limits(bandwidth, iops)?;
     let threshold_percent = threshold.map(super::percent).transpose()?;
-    let qos = Some(Qos { bandwidth_limit, iops_limit }).filter(|qos| *qos != Qos::default());
     if qos.is_none() && threshold_percent.is_none() {
         return Err(
             Problem::new("nothing to change").hint("give at least one setting; `ibid volume set --help` lists them")
@@ -100,13 +112,8 @@ fn settings(bandwidth: Option<&str>, iops: Option<&str>, threshold: Option<&str>
 }
 
 fn settings_of(volume: &Volume) -> Vec<(&'static str, String)> {
-    let none = || "none".to_owned();
-    let bandwidth = volume.qos.bandwidth_limit.map_or_else(none, |limit| format!("{}/s", format_capacity(limit)));
-    vec![
-        ("bandwidth", bandwidth),
-        ("iops", volume.qos.iops_limit.map_or_else(none, |limit| limit.to_string())),
-        ("threshold", super::threshold(volume.threshold_percent)),
-    ]
+    let [bandwidth, iops] = format_limits(&volume.qos);
+    vec![("bandwidth", bandwidth), ("iops", iops), ("threshold", super::threshold(volume.threshold_percent))]
 }
 
 fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {

@@ -45,6 +45,21 @@ pub(crate) enum VolumeGroupCommand {
         #[arg(required = true)]
         volumes: Vec<String>,
     },
+    /// Set the QoS limits that the volumes of a volume group share
+    ///
+    /// The limits of each volume apply as well.
+    #[command(after_help = "Example: ibid vgroup set prod --bandwidth 200M --iops 5000")]
+    Set {
+        /// Volume groups, one or more
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// Bytes per second, 1M to 512G; none for no limit
+        #[arg(long, value_name = "SIZE")]
+        bandwidth: Option<String>,
+        /// Reads and writes per second, 100 to 100000000; none for no limit
+        #[arg(long, value_name = "COUNT")]
+        iops: Option<String>,
+    },
     /// Rename a volume group and with it its volumes
     Rename {
         /// Volume group

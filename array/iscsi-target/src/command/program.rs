@@ -3,11 +3,14 @@
 use crate::command::copy::{CopyProgram, CopyStep};
 use crate::command::outcome::{CommandOutcome, sense_of};
 use crate::nexus::ids::Ticket;
+use crate::unit::limits::QosLimits;
+use crate::unit::qos::Cost;
 use crate::unit::reservation::ReservationChange;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{ProvisioningStatus, StatusRun, build_lba_status};
 use scsi::persistent_reservation::NexusId;
 use scsi::{Asc, Sense};
+use std::sync::Arc;
 use types::Lba;
 
 /// The next step of a command.
@@ -51,14 +54,25 @@ pub(crate) enum Program {
     Status { lba: Lba, allocation: u32 },
     /// EXTENDED COPY.
     Copy(Box<CopyProgram>),
-    /// Throttled by the limits of its volume. The operation is submitted when the ticket is
-    /// admitted.
-    Throttled(Box<(Ticket, Op, Program)>),
+    /// Throttled by the limits of its volume or of its volume group.
+    Throttled(Box<ThrottledCommand>),
     /// PERSISTENT RESERVE OUT whose change is being stored. Afterwards the commands of the nexuses
     /// in `aborted` are aborted. `no_space` is the sense code if the pool is full.
     StoreReservation { aborted: Vec<NexusId>, no_space: Asc },
     /// PERSISTENT RESERVE OUT that waits for aborted commands to end.
     AwaitAborts,
+}
+
+/// A command that waits for QoS limits. If it passes the last one, the operation is submitted.
+#[derive(Debug)]
+pub(crate) struct ThrottledCommand {
+    /// Identifies the command to `limits`.
+    pub(crate) ticket: Ticket,
+    /// The limits that the command waits for.
+    pub(crate) limits: Arc<QosLimits>,
+    pub(crate) cost: Cost,
+    pub(crate) op: Op,
+    pub(crate) program: Program,
 }
 
 /// Operations of one command that run in sequence. Data that they read is discarded.
@@ -139,7 +153,7 @@ impl Program {
     pub(crate) fn abandon(self) {
         match self {
             Self::Copy(copy) => copy.abandon(),
-            Self::Throttled(throttled) => throttled.2.abandon(),
+            Self::Throttled(throttled) => throttled.program.abandon(),
             _ => {}
         }
     }
@@ -150,7 +164,7 @@ impl Program {
             Self::Single { lba } | Self::Status { lba, .. } => *lba,
             Self::Then(next) => next.1.lba(),
             Self::Sequence(sequence) => sequence.lba,
-            Self::Throttled(throttled) => throttled.2.lba(),
+            Self::Throttled(throttled) => throttled.program.lba(),
             Self::Copy(_) | Self::StoreReservation { .. } | Self::AwaitAborts => Lba(0),
         }
     }

@@ -1,5 +1,8 @@
 //! Identifiers of sessions, initiator ports and throttled commands.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use types::VolumeId;
+
 /// Identifies a session for the lifetime of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NexusId(pub(crate) u64);
@@ -26,6 +29,22 @@ pub(crate) struct NexusName {
     pub(crate) target_port: u16,
 }
 
-/// Identifies a command that waits for the limits of its volume. Unique within the volume.
+/// The commands of one session on one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Ticket(pub(crate) u64);
+pub(crate) struct Flow {
+    pub(crate) volume: VolumeId,
+    pub(crate) nexus: NexusId,
+}
+
+/// Identifies a command that waits for QoS limits. Unique for the lifetime of the process, because
+/// a command can wait for the limits of its volume and then for those of its volume group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket(u64);
+
+impl Ticket {
+    /// Returns an unused ticket.
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}

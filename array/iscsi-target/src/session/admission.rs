@@ -1,66 +1,82 @@
-//! Throttling of commands by the QoS limits of their volume.
+//! Throttling of commands by the QoS limits of their volume and of its volume group.
 //!
 //! A throttled command waits before it reaches the engine. Its session receives
 //! [`SessionEvent::Admitted`](crate::nexus::inbox::SessionEvent::Admitted) when it may start.
 
 use crate::command::outcome::CommandOutcome;
-use crate::command::program::{Program, Step};
-use crate::nexus::ids::Ticket;
+use crate::command::program::{Program, Step, ThrottledCommand};
+use crate::nexus::ids::{Flow, Ticket};
 use crate::session::Session;
 use crate::session::tasks::Task;
-use crate::unit::logical_unit::LogicalUnit;
+use crate::unit::limits::QosLimits;
 use crate::unit::qos::{Admission, Cost};
-use engine::Reply;
+use engine::{Op, Reply};
 use scsi::{Sense, asc};
 use std::sync::Arc;
 
-/// Admits the waiting commands of a logical unit, until none is left.
-async fn serve_waiting(unit: Arc<LogicalUnit>) {
-    while let Some(next) = unit.limits.release() {
+/// Admits the commands that wait for the limits, until none is left.
+async fn serve_waiting(limits: Arc<QosLimits>) {
+    while let Some(next) = limits.release() {
         tokio::select! {
             () = tokio::time::sleep_until(next.into()) => {}
-            () = unit.limits.changed() => {}
+            () = limits.changed() => {}
         }
     }
 }
 
 impl Session {
-    /// Starts a command, or queues it if the limits of its volume require that.
+    /// Starts a command, or queues it if the limits of its volume or of its group require that.
     pub(super) fn throttle(&mut self, tag: u64, task: Task, step: Step, cost: Option<Cost>) {
-        let limits = &task.attachment.unit.limits;
         match (step, cost) {
-            (Step::Submit(op, program), Some(cost)) if limits.is_limited() => {
-                // The event of an immediate admission is processed only after `put`, because this
-                // session reads its own inbox.
-                match limits.request(self.nexus.id, cost, &self.nexus.inbox, tag) {
-                    Admission::Go => self.account_and_run(tag, task, Step::Submit(op, program)),
-                    Admission::Wait { ticket, is_first } => {
-                        if is_first {
-                            tokio::spawn(serve_waiting(task.attachment.unit.clone()));
-                        }
-                        self.tasks.put(tag, task, Program::Throttled(Box::new((ticket, op, program))));
-                    }
-                }
+            (Step::Submit(op, program), Some(cost)) if task.attachment.unit.limits.is_limited() => {
+                self.pass_limits(tag, task, (op, program), cost, None);
             }
             (step, _) => self.account_and_run(tag, task, step),
         }
     }
 
-    /// Resumes a command that the limits admit and whose answer fits in memory.
+    /// Passes the limits after `passed`. Starts the command after the last one.
+    fn pass_limits(
+        &mut self,
+        tag: u64,
+        task: Task,
+        (op, program): (Op, Program),
+        cost: Cost,
+        mut passed: Option<Arc<QosLimits>>,
+    ) {
+        let unit = task.attachment.unit.clone();
+        while let Some(limits) = unit.limits.next(passed.as_ref()) {
+            let flow = Flow { volume: unit.volume, nexus: self.nexus.id };
+            // The event of an immediate admission is processed only after `put`, because this
+            // session reads its own inbox.
+            if let Admission::Wait { ticket, is_first } = limits.request(flow, cost, &self.nexus.inbox, tag) {
+                if is_first {
+                    tokio::spawn(serve_waiting(limits.clone()));
+                }
+                let throttled = ThrottledCommand { ticket, limits, cost, op, program };
+                self.tasks.put(tag, task, Program::Throttled(Box::new(throttled)));
+                return;
+            }
+            passed = Some(limits);
+        }
+        self.account_and_run(tag, task, Step::Submit(op, program));
+    }
+
+    /// Resumes a command that limits admit and whose answer fits in memory.
     pub(super) fn resume_throttled(&mut self, tag: u64, ticket: Ticket) {
-        let Some((mut task, op, program)) = self.tasks.take_throttled(tag, ticket) else { return };
+        let Some((mut task, throttled)) = self.tasks.take_throttled(tag, ticket) else { return };
+        let ThrottledCommand { limits, cost, op, program, .. } = throttled;
         task.limited = self.now.saturating_duration_since(task.started);
         let volume = task.attachment.unit.volume;
         // The volume may have been disconnected from the host while the command waited.
         let is_connected = self.view.iter().any(|attachment| attachment.unit.volume == volume);
-        let step = match is_connected {
-            true => Step::Submit(op, program),
-            false => {
-                program.abandon();
-                Step::Done(CommandOutcome::check(Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED)))
-            }
-        };
-        self.account_and_run(tag, task, step);
+        if is_connected {
+            self.pass_limits(tag, task, (op, program), cost, Some(limits));
+        } else {
+            program.abandon();
+            let outcome = CommandOutcome::check(Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED));
+            self.account_and_run(tag, task, Step::Done(outcome));
+        }
     }
 
     /// Reserves memory for the answer and runs the first step. Throttled commands reserve none.
@@ -77,9 +93,10 @@ impl Session {
             self.on_engine_reply(tag, Ok(Reply::Done));
         }
         for (tag, ticket) in self.tasks.aborted_throttled() {
-            let Some((task, _, program)) = self.tasks.take_throttled(tag, ticket) else { continue };
-            task.attachment.unit.limits.cancel(self.nexus.id, ticket);
-            program.abandon();
+            let Some((task, throttled)) = self.tasks.take_throttled(tag, ticket) else { continue };
+            let flow = Flow { volume: task.attachment.unit.volume, nexus: self.nexus.id };
+            throttled.limits.cancel(flow, ticket);
+            throttled.program.abandon();
             self.tasks.release(tag);
             self.reserved_bytes += task.reserved_bytes;
             self.finish(task, CommandOutcome::GOOD);

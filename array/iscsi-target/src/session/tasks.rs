@@ -1,11 +1,10 @@
 //! Commands of a session that were dispatched but not yet answered.
 
-use crate::command::program::Program;
+use crate::command::program::{Program, ThrottledCommand};
 use crate::data_pool::PendingDigests;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::AbortBarrier;
 use crate::unit::view::Attachment;
-use engine::Op;
 use iscsi::target_connection::TargetTaskId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,13 +86,13 @@ impl TaskTable {
     }
 
     /// Takes the throttled task with that ticket, if it still waits. The tag stays reserved.
-    pub(super) fn take_throttled(&mut self, tag: u64, ticket: Ticket) -> Option<(Task, Op, Program)> {
+    pub(super) fn take_throttled(&mut self, tag: u64, ticket: Ticket) -> Option<(Task, ThrottledCommand)> {
         let slot = self.slots.get(usize::try_from(tag).ok()?)?.as_ref()?;
-        if !matches!(&slot.1, Program::Throttled(throttled) if throttled.0 == ticket) {
+        if !matches!(&slot.1, Program::Throttled(throttled) if throttled.ticket == ticket) {
             return None;
         }
         match self.take(tag)? {
-            (task, Program::Throttled(throttled)) => Some((task, throttled.1, throttled.2)),
+            (task, Program::Throttled(throttled)) => Some((task, *throttled)),
             _ => None,
         }
     }
@@ -103,7 +102,7 @@ impl TaskTable {
     pub(super) fn throttled_bytes(&self, tag: u64, ticket: Ticket) -> u64 {
         let slot = usize::try_from(tag).ok().and_then(|at| self.slots.get(at));
         match slot {
-            Some(Some((task, Program::Throttled(throttled)))) if throttled.0 == ticket => task.reserved_bytes,
+            Some(Some((task, Program::Throttled(throttled)))) if throttled.ticket == ticket => task.reserved_bytes,
             _ => 0,
         }
     }
@@ -112,7 +111,7 @@ impl TaskTable {
     pub(super) fn aborted_throttled(&self) -> Vec<(u64, Ticket)> {
         let throttled = |(tag, slot): (usize, &Option<(Task, Program)>)| match slot {
             Some((task, Program::Throttled(throttled))) if task.state != TaskState::Active => {
-                Some((tag as u64, throttled.0))
+                Some((tag as u64, throttled.ticket))
             }
             _ => None,
         };

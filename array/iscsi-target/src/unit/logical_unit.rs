@@ -3,7 +3,7 @@
 use crate::nexus::Nexus;
 use crate::nexus::ids::NexusId;
 use crate::nexus::inbox::{AbortBarrier, SessionEvent};
-use crate::unit::limits::QosLimits;
+use crate::unit::limits::{GroupLimits, QosLimits, UnitLimits};
 use crate::unit::reservation::UnitReservations;
 use crate::unit::thresholds::{ThresholdState, Usage};
 use catalog::{Catalog, CatalogState};
@@ -22,7 +22,7 @@ pub(crate) struct LogicalUnit {
     nexuses: Mutex<Vec<Arc<Nexus>>>,
     pub(crate) reservations: UnitReservations,
     pub(crate) thresholds: Mutex<ThresholdState>,
-    pub(crate) limits: QosLimits,
+    pub(crate) limits: UnitLimits,
     settings: Mutex<ModeSettings>,
     /// SWP and D_SENSE of `settings`. Every command reads them, without the lock.
     is_write_protected: AtomicBool,
@@ -36,7 +36,7 @@ impl LogicalUnit {
             nexuses: Mutex::default(),
             reservations: UnitReservations::load(service, volume),
             thresholds: Mutex::default(),
-            limits: QosLimits::default(),
+            limits: UnitLimits::default(),
             settings: Mutex::default(),
             is_write_protected: AtomicBool::new(false),
             has_descriptor_sense: AtomicBool::new(false),
@@ -121,10 +121,11 @@ impl LogicalUnit {
         self.raise(None, asc);
     }
 
-    /// Applies the QoS limits and thresholds of the catalog, and the usage of the pool.
-    pub(crate) fn follow(&self, state: &CatalogState, service: &dyn Maintenance, pool: PoolSpace) {
+    /// Applies the QoS limits and thresholds of the catalog, and the usage of the pool. `group`
+    /// contains the limits of the volume group.
+    fn follow(&self, state: &CatalogState, group: Option<Arc<QosLimits>>, service: &dyn Maintenance, pool: PoolSpace) {
         let volume = state.volume_by_id(self.volume);
-        self.limits.set(volume.map(|volume| volume.qos).unwrap_or_default());
+        self.limits.set(volume.map(|volume| volume.qos).unwrap_or_default(), group);
         self.check_thresholds(state, service, pool);
     }
 
@@ -165,12 +166,13 @@ pub(crate) struct LogicalUnits {
     service: Arc<dyn Service>,
     catalog: Arc<Catalog>,
     units: Mutex<HashMap<VolumeId, Arc<LogicalUnit>>>,
+    group_limits: GroupLimits,
 }
 
 impl LogicalUnits {
     /// Creates an empty table. `service` holds the stored reservations.
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>) -> Self {
-        Self { service, catalog, units: Mutex::default() }
+        Self { service, catalog, units: Mutex::default(), group_limits: GroupLimits::default() }
     }
 
     /// True if no volume of the array can be changed.
@@ -183,18 +185,25 @@ impl LogicalUnits {
         let mut units = self.units.lock();
         let unit = units.entry(volume).or_insert_with(|| {
             let unit = LogicalUnit::new(volume, &*self.service);
-            unit.follow(&self.catalog.state(), &*self.service, self.service.space());
+            self.update(&unit, &self.catalog.state(), self.service.space());
             Arc::new(unit)
         });
         unit.clone()
     }
 
-    /// Forgets the units of volumes and snapshots that no longer exist, once no session uses them.
+    /// Applies the settings of the catalog and the usage of the pool to a unit.
+    pub(crate) fn update(&self, unit: &LogicalUnit, state: &CatalogState, pool: PoolSpace) {
+        unit.follow(state, self.group_limits.of_volume(state, unit.volume), &*self.service, pool);
+    }
+
+    /// Forgets the units of volumes and snapshots that no longer exist, once no session uses them,
+    /// and the limits of volume groups that no longer exist.
     pub(crate) fn forget_eradicated(&self, state: &CatalogState) {
         let is_needed = |volume: VolumeId, unit: &Arc<LogicalUnit>| {
             state.volume_or_snapshot_by_id(volume).is_some() || Arc::strong_count(unit) > 1
         };
         self.units.lock().retain(|volume, unit| is_needed(*volume, unit));
+        self.group_limits.forget_eradicated(state);
     }
 
     /// Returns all logical units.

@@ -1,8 +1,9 @@
-//! QoS scheduler of a volume: limits of bytes and commands per second, over all hosts.
+//! QoS scheduler of a volume or of a volume group: limits of bytes and commands per second, over
+//! all hosts.
 //!
-//! A command above the limits waits in the [`Queue`] of its volume. Nexuses are served by the
-//! volume time that they have used, so a host with a deep queue does not delay one with a shallow
-//! queue.
+//! A command above the limits waits in a [`Queue`]. Flows are served by the time under the limits
+//! that they have used, so a host with a deep queue does not delay one with a shallow queue, and a
+//! busy volume of a group does not delay the others.
 //!
 //! COMPARE AND WRITE and single-block transfers are urgent: they are the locks and heartbeats of
 //! clusters, and a late heartbeat makes a host consider its datastore lost. Urgent commands go
@@ -12,13 +13,13 @@
 //! The caller passes the time, as a duration since an origin of its choice. Nothing here blocks,
 //! sleeps or wakes a task.
 
-use crate::nexus::ids::{NexusId, Ticket};
+use crate::nexus::ids::{Flow, Ticket};
 use catalog::Qos;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Burst after idle time: a volume may run ahead of its rate by this much. A burst is too short to
+/// Burst after idle time: commands may run ahead of the rate by this much. A burst is too short to
 /// affect a benchmark, but longer than a batch of commands.
 const BURST: Duration = Duration::from_millis(20);
 
@@ -78,7 +79,7 @@ impl Meter {
     }
 }
 
-/// Both limits of a volume.
+/// Both limits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meters {
     commands: Meter,
@@ -95,7 +96,7 @@ impl Meters {
         self.commands.opens().max(self.bytes.opens())
     }
 
-    /// Returns the volume time that a command uses: the longer of its times under the two limits.
+    /// Returns the time that a command uses: the longer of its times under the two limits.
     fn time_of(&self, cost: Cost) -> Duration {
         self.commands.time_of(1).max(self.bytes.time_of(cost.bytes))
     }
@@ -106,20 +107,20 @@ impl Meters {
     }
 }
 
-/// The waiting commands of one nexus, in order of arrival.
+/// The waiting commands of one flow, in order of arrival.
 #[derive(Debug)]
 struct Line<T> {
-    /// The volume time that the nexus has used, on the clock of its lane.
+    /// The time that the flow has used, on the clock of its lane.
     used: Duration,
     commands: VecDeque<(Ticket, Cost, T)>,
 }
 
-/// The waiting commands of one urgency. The nexus that has used the least time is served next
+/// The waiting commands of one urgency. The flow that has used the least time is served next
 /// (start-time fair queueing).
 #[derive(Debug)]
 struct Lane<T> {
-    lines: BTreeMap<NexusId, Line<T>>,
-    /// The used time of the nexus that was served last. A nexus that arrives starts at this value,
+    lines: BTreeMap<Flow, Line<T>>,
+    /// The used time of the flow that was served last. A flow that arrives starts at this value,
     /// so idle time earns no credit.
     clock: Duration,
 }
@@ -133,37 +134,37 @@ impl<T> Lane<T> {
         self.lines.is_empty()
     }
 
-    fn push(&mut self, nexus: NexusId, ticket: Ticket, cost: Cost, command: T) {
+    fn push(&mut self, flow: Flow, ticket: Ticket, cost: Cost, command: T) {
         let clock = self.clock;
-        let line = self.lines.entry(nexus).or_insert_with(|| Line { used: clock, commands: VecDeque::new() });
+        let line = self.lines.entry(flow).or_insert_with(|| Line { used: clock, commands: VecDeque::new() });
         line.commands.push_back((ticket, cost, command));
     }
 
-    /// Takes the next command. `time_of` returns the volume time of a cost.
+    /// Takes the next command. `time_of` returns the time of a cost under the limits.
     fn pop(&mut self, time_of: impl Fn(Cost) -> Duration) -> Option<(Ticket, Cost, T)> {
-        let nexus = *self.lines.iter().min_by_key(|(_, line)| line.used)?.0;
-        let line = self.lines.get_mut(&nexus)?;
+        let flow = *self.lines.iter().min_by_key(|(_, line)| line.used)?.0;
+        let line = self.lines.get_mut(&flow)?;
         let next = line.commands.pop_front()?;
         self.clock = line.used;
         line.used = line.used.saturating_add(time_of(next.1));
         if line.commands.is_empty() {
-            self.lines.remove(&nexus);
+            self.lines.remove(&flow);
         }
         Some(next)
     }
 
-    fn cancel(&mut self, nexus: NexusId, ticket: Ticket) -> bool {
-        let Some(line) = self.lines.get_mut(&nexus) else { return false };
+    fn cancel(&mut self, flow: Flow, ticket: Ticket) -> bool {
+        let Some(line) = self.lines.get_mut(&flow) else { return false };
         let Some(at) = line.commands.iter().position(|(waiting, ..)| *waiting == ticket) else { return false };
         line.commands.remove(at);
         if line.commands.is_empty() {
-            self.lines.remove(&nexus);
+            self.lines.remove(&flow);
         }
         true
     }
 }
 
-/// The throttled commands of a volume. `T` identifies a command to the caller.
+/// The throttled commands of a volume or of a volume group. `T` identifies a command to the caller.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     all: Meters,
@@ -171,13 +172,12 @@ pub(crate) struct Queue<T> {
     urgent: Meters,
     urgent_lane: Lane<T>,
     lane: Lane<T>,
-    next_ticket: u64,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         let (all, urgent) = (Meters::default(), Meters::default());
-        Self { all, urgent, urgent_lane: Lane::new(), lane: Lane::new(), next_ticket: 0 }
+        Self { all, urgent, urgent_lane: Lane::new(), lane: Lane::new() }
     }
 }
 
@@ -197,17 +197,16 @@ impl<T> Queue<T> {
 
     /// Requests to start a command. If it has to wait, [`release`](Self::release) returns `command`
     /// once it may start.
-    pub(crate) fn request(&mut self, now: Duration, nexus: NexusId, cost: Cost, command: T) -> Admission {
+    pub(crate) fn request(&mut self, now: Duration, flow: Flow, cost: Cost, command: T) -> Admission {
         let is_alone = self.urgent_lane.is_empty() && (cost.is_urgent || self.lane.is_empty());
         if is_alone && self.opens(cost.is_urgent) <= now {
             self.charge(now, cost);
             return Admission::Go;
         }
         let is_first = self.is_empty();
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+        let ticket = Ticket::next();
         let lane = if cost.is_urgent { &mut self.urgent_lane } else { &mut self.lane };
-        lane.push(nexus, ticket, cost, command);
+        lane.push(flow, ticket, cost, command);
         Admission::Wait { ticket, is_first }
     }
 
@@ -233,8 +232,8 @@ impl<T> Queue<T> {
     }
 
     /// Removes an aborted command. Returns false if it has already been released.
-    pub(crate) fn cancel(&mut self, nexus: NexusId, ticket: Ticket) -> bool {
-        self.urgent_lane.cancel(nexus, ticket) || self.lane.cancel(nexus, ticket)
+    pub(crate) fn cancel(&mut self, flow: Flow, ticket: Ticket) -> bool {
+        self.urgent_lane.cancel(flow, ticket) || self.lane.cancel(flow, ticket)
     }
 
     /// Returns when the next command of that urgency may start. While other commands wait, urgent

@@ -147,17 +147,35 @@ fn volume_group_lifecycle() {
 }
 
 #[test]
-fn settings_of_volume_groups_are_refused_in_words() {
+fn volume_groups_have_limits() {
+    let rest = Rest::new();
+    let set = |body: Value| rest.items("PATCH", "volume-groups?names=vg", &body.to_string())[0]["qos"].clone();
+    let limits = |bandwidth: Value, iops: Value| json!({"bandwidth_limit": bandwidth, "iops_limit": iops});
+    let made = rest.items("POST", "volume-groups?names=vg", &json!({"qos": {"iops_limit": 1000}}).to_string());
+    assert_eq!(made[0]["qos"], limits(Value::Null, json!(1000)));
+    assert_eq!(rest.volume("vg/v")[0]["qos"], limits(Value::Null, Value::Null), "each volume has its own");
+    assert_eq!(set(json!({"qos": {"bandwidth_limit": GIB}})), limits(json!(GIB), json!(1000)));
+    assert_eq!(set(json!({"name": "VG"})), limits(json!(GIB), json!(1000)));
+    let refused = |body: Value| rest.refused("PATCH", "volume-groups?names=vg", &body.to_string())[0].clone();
+    assert!(refused(json!({"qos": {"iops_limit": 99}})).contains("IOPS limit must be 100"));
+    let none = json!({"qos": {"iops_limit": 100_000_000, "bandwidth_limit": 512 * GIB}});
+    assert_eq!(set(none.clone()), limits(Value::Null, Value::Null));
+    let made = rest.items("POST", "volume-groups?names=none", &none.to_string());
+    assert_eq!(made[0]["qos"], limits(Value::Null, Value::Null));
+    let bad = json!({"qos": {"bandwidth_limit": 1}}).to_string();
+    assert!(rest.refused("POST", "volume-groups?names=bad", &bad)[0].contains("bandwidth limit must be 1 MiB"));
+    assert!(rest.refused("GET", "volume-groups?names=bad", "")[0].contains("does not exist"));
+}
+
+#[test]
+fn volume_groups_refuse_pods_and_priorities() {
     let rest = Rest::new();
     let refused = |body: Value| rest.refused("POST", "volume-groups?names=vg", &body.to_string())[0].clone();
-    assert!(refused(json!({"qos": {"iops_limit": 1000}})).contains("does not support QoS limits of volume groups"));
-    assert!(refused(json!({"qos": {"bandwidth_limit": 1 << 20}})).contains("does not support QoS limits"));
     let priority = json!({"priority_adjustment_operator": "+", "priority_adjustment_value": 10});
     assert!(refused(json!({"priority_adjustment": priority})).contains("does not support priorities"));
     assert!(refused(json!({"name": "other"})).contains("'names' alone"));
     assert!(refused(json!({"pod": {"name": "p"}})).starts_with("Invalid body"));
-    let none = json!({"qos": {"iops_limit": 100_000_000, "bandwidth_limit": 512 * GIB}});
-    rest.items("POST", "volume-groups?names=vg", &none.to_string());
+    rest.items("POST", "volume-groups?names=vg", "{}");
     rest.volume("v");
     let patch = |body: Value| rest.refused("PATCH", "volumes?names=v", &body.to_string())[0].clone();
     assert!(patch(json!({"pod": {"name": "p"}})).contains("does not support pods"));

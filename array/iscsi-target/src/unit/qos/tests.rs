@@ -1,8 +1,14 @@
 use super::*;
+use crate::nexus::ids::NexusId;
 use proptest::prelude::*;
+use types::VolumeId;
 
-const A: NexusId = NexusId(1);
-const B: NexusId = NexusId(2);
+const A: Flow = flow(1);
+const B: Flow = flow(2);
+
+const fn flow(nexus: u64) -> Flow {
+    Flow { volume: VolumeId(7), nexus: NexusId(nexus) }
+}
 
 fn limits(iops: Option<u64>, bandwidth: Option<u64>) -> Queue<u32> {
     let mut queue = Queue::default();
@@ -20,9 +26,9 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Requests `count` commands of a nexus. Returns how many of them may start at once.
-fn arrive(queue: &mut Queue<u32>, now: Duration, nexus: NexusId, cost: Cost, count: u32) -> u32 {
-    (0..count).map(|n| u32::from(queue.request(now, nexus, cost, nexus.0 as u32 * 1000 + n) == Admission::Go)).sum()
+/// Requests `count` commands of a flow. Returns how many of them may start at once.
+fn arrive(queue: &mut Queue<u32>, now: Duration, flow: Flow, cost: Cost, count: u32) -> u32 {
+    (0..count).map(|n| u32::from(queue.request(now, flow, cost, flow.nexus.0 as u32 * 1000 + n) == Admission::Go)).sum()
 }
 
 /// Returns the commands released from `from` to `to`, with a call whenever the queue asks for one.
@@ -71,6 +77,23 @@ fn nexuses_share_by_bytes_not_by_queue_depth() {
     let of_a = went.iter().filter(|command| **command < 2000).count() * 64;
     let of_b = went.iter().filter(|command| **command >= 2000).count() * 16;
     assert!(of_a.abs_diff(of_b) <= 64, "{of_a} KiB and {of_b} KiB");
+}
+
+#[test]
+fn volumes_of_a_group_share_its_limit() {
+    let mut queue = limits(Some(1000), None);
+    let other = Flow { volume: VolumeId(8), ..B };
+    let mut went = arrive(&mut queue, Duration::ZERO, A, write(4096), 1000);
+    went += arrive(&mut queue, Duration::ZERO, other, write(4096), 1000);
+    let later = released(&mut queue, ms(0), ms(1000));
+    // Both together stay within the limit and the burst, and neither gets more than the other.
+    assert_eq!(went as usize + later.len(), 1021);
+    let of_other = later.iter().filter(|command| **command >= 2000).count();
+    assert!(of_other.abs_diff(later.len() - of_other) <= 1, "{of_other} of {}", later.len());
+    // Two flows of one session are two volumes.
+    let second = Flow { volume: VolumeId(9), ..A };
+    let Admission::Wait { ticket, .. } = queue.request(ms(1000), second, write(4096), 3) else { panic!("no debt") };
+    assert!(!queue.cancel(A, ticket) && queue.cancel(second, ticket));
 }
 
 #[test]
@@ -162,7 +185,7 @@ proptest! {
                 went(costs[index as usize], now)?;
             }
             costs.push(cost);
-            if queue.request(now, NexusId(nexus), cost, costs.len() as u32 - 1) == Admission::Go {
+            if queue.request(now, flow(nexus), cost, costs.len() as u32 - 1) == Admission::Go {
                 went(cost, now)?;
             }
         }
