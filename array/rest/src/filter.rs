@@ -61,21 +61,24 @@ impl Filter {
         }
     }
 
-    /// Returns whether the object matches.
+    /// Returns whether an object matches. `field` returns the value of a field of the object.
     ///
     /// # Errors
     ///
-    /// A text that names a field that the object does not have.
-    pub(crate) fn matches(&self, object: &Value) -> Result<bool, String> {
+    /// The error of `field`, also if the other conditions decide.
+    pub(crate) fn matches<F>(&self, field: &F) -> Result<bool, String>
+    where
+        F: Fn(&str) -> Result<Value, String>,
+    {
         match self {
-            Self::Or(filters) => filters.iter().try_fold(false, |found, filter| Ok(filter.matches(object)? || found)),
-            Self::And(filters) => filters.iter().try_fold(true, |all, filter| Ok(filter.matches(object)? && all)),
-            Self::Not(filter) => filter.matches(object).map(|matches| !matches),
-            Self::Field(field) => Ok(lookup(object, field)? == &Value::Bool(true)),
-            Self::Compare(field, operator, values) => {
-                let held = lookup(object, field)?;
+            Self::Or(filters) => filters.iter().try_fold(false, |found, filter| Ok(filter.matches(field)? || found)),
+            Self::And(filters) => filters.iter().try_fold(true, |all, filter| Ok(filter.matches(field)? && all)),
+            Self::Not(filter) => filter.matches(field).map(|matches| !matches),
+            Self::Field(name) => Ok(field(name)? == Value::Bool(true)),
+            Self::Compare(name, operator, values) => {
+                let held = field(name)?;
                 let hit = |held: &Value| values.iter().any(|value| equal(held, value));
-                Ok(match (operator, held) {
+                Ok(match (operator, &held) {
                     (Operator::Equal, Value::Array(all)) => all.iter().any(hit),
                     (Operator::NotEqual, Value::Array(all)) => !all.iter().any(hit),
                     (Operator::Equal, held) => hit(held),

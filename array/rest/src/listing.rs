@@ -6,7 +6,8 @@ use crate::filter::{Filter, lookup};
 use crate::query::Query;
 use api::{ErrorCode, Items, MAX_PAGE_ITEMS};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 /// The parameters of every list. (`context_names` and similar parameters belong to later versions.)
@@ -20,92 +21,108 @@ struct Key {
     descending: bool,
 }
 
+/// An item that passed the filter.
+struct Row<'a, T> {
+    item: &'a T,
+    /// The converted item, if a field was needed that only the whole item has.
+    whole: OnceCell<Value>,
+}
+
+/// An item of the page. Items that were converted for a field are not converted again.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown<S> {
+    Whole(Value),
+    Item(S),
+}
+
 /// Answers one page of `items`. The `identity` fields are unique together; they are the last sort
 /// fields, and the only ones if the query has no `sort`.
 ///
 /// The continuation token contains the sort fields of the last item on the page. Items that are
 /// created or removed between two pages therefore neither hide nor repeat others.
 pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]) -> Result<Answer, RestError> {
-    let values: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
-    let mut values = values.map_err(|error| RestError::Internal(error.to_string()))?;
-    if let Some(text) = query.text("filter").filter(|text| !text.trim().is_empty()) {
-        values = filtered(values, text)?;
-    }
+    page_of(&items, query, identity, |_, _| None, |item| item)
+}
+
+/// Like [`page`], for items that `show` converts. `field` returns a field of a converted item, or
+/// `None` if the whole item is needed for it. If `field` returns all fields of `filter` and `sort`,
+/// only the items on the page are converted.
+pub(crate) fn page_of<'a, T, S: Serialize>(
+    items: &'a [T],
+    query: &Query,
+    identity: &[&str],
+    field: impl Fn(&'a T, &str) -> Option<Value>,
+    show: impl Fn(&'a T) -> S,
+) -> Result<Answer, RestError> {
+    let get = |row: &Row<'a, T>, name: &str| match field(row.item, name) {
+        Some(value) => Ok(value),
+        None => {
+            let whole = || serde_json::to_value(show(row.item)).unwrap_or(Value::Null);
+            lookup(row.whole.get_or_init(whole), name).cloned()
+        }
+    };
+    let rows = items.iter().map(|item| Row { item, whole: OnceCell::new() });
+    let rows = filtered(rows, query, &get)?;
     let keys = sort_keys(query, identity);
-    if let Some(first) = values.first() {
-        let unknown = keys.iter().find_map(|key| lookup(first, &key.field).err());
+    if let Some(first) = rows.first() {
+        let unknown = keys.iter().find_map(|key| get(first, &key.field).err());
         unknown
             .map_or(Ok(()), |error| Err(RestError::bad(ErrorCode::InvalidSort, format!("Invalid sort: {error}."))))?;
     }
-    values.sort_by(|a, b| compare(&keys, |key| lookup(a, &key.field).ok(), |key| lookup(b, &key.field).ok()));
-
-    let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(values.len() as u64);
+    let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(rows.len() as u64);
+    let sort_fields = |row: &Row<'a, T>| keys.iter().map(|key| get(row, &key.field).unwrap_or(Value::Null)).collect();
+    let mut rows: Vec<(Vec<Value>, usize, Row<'a, T>)> =
+        rows.into_iter().enumerate().map(|(at, row)| (sort_fields(&row), at, row)).collect();
     if let Some(token) = query.text("continuation_token") {
         let last = decode_token(token, &keys)?;
-        values.retain(|value| is_after(value, &keys, &last));
+        rows.retain(|(fields, ..)| compare(&keys, fields, &last).is_gt());
     }
     let offset = query.number("offset")?.unwrap_or(0);
-    values.drain(..offset.min(values.len()));
     let limit = query.number("limit")?.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS);
-    let more_items_remaining = values.len() > limit && limit > 0;
-    values.truncate(limit);
-    let continuation_token = values.last().filter(|_| more_items_remaining).map(|last| encode_token(last, &keys));
-    Answer::list(Items { continuation_token, items: values, more_items_remaining, total_item_count })
+    let more_items_remaining = rows.len() > offset.saturating_add(limit) && limit > 0;
+    sort_first(&mut rows, offset.saturating_add(limit), |a, b| compare(&keys, &a.0, &b.0).then(a.1.cmp(&b.1)));
+    rows.drain(..offset.min(rows.len()));
+    let last = rows.last().filter(|_| more_items_remaining);
+    let continuation_token = last.map(|(fields, ..)| encode_token(fields));
+    let shown = |row: Row<'a, T>| row.whole.into_inner().map_or_else(|| Shown::Item(show(row.item)), Shown::Whole);
+    let items = rows.into_iter().map(|(.., row)| shown(row)).collect();
+    Answer::list(Items { continuation_token, items, more_items_remaining, total_item_count })
 }
 
-/// Like [`page`], for items with unique names. If `filter` and `sort` use the name only, only the
-/// items on the page are converted, so a page of a long list costs little more than sorting the
-/// names.
-pub(crate) fn page_named<T, S: Serialize>(
-    items: Vec<T>,
-    query: &Query,
-    name: impl Fn(&T) -> String,
-    show: impl Fn(&T) -> S,
-) -> Result<Answer, RestError> {
-    let keys = sort_keys(query, &["name"]);
-    let text = query.text("filter").filter(|text| !text.trim().is_empty());
-    let filter = text.map(Filter::parse).transpose().map_err(invalid_filter)?;
-    let by_name = |item: &T| json!({"name": name(item)});
-    let is_kept = |item: &T| filter.as_ref().map_or(Ok(true), |filter| filter.matches(&by_name(item)));
-    let kept: Result<Vec<bool>, String> = items.iter().map(is_kept).collect();
-    // A filter of other fields is an error here.
-    let (Ok(kept), true) = (kept, keys.iter().all(|key| key.field == "name")) else {
-        return page(items.iter().map(show).collect(), query, &["name"]);
-    };
-    let mut items: Vec<T> = items.into_iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(item, _)| item).collect();
-    items.sort_by_cached_key(|item| {
-        let name = name(item);
-        (name.to_ascii_lowercase(), name)
-    });
-    if keys[0].descending {
-        items.reverse();
+/// Keeps the first `count` items of the order, sorted. A page of a long list costs little more than
+/// a search for its last item.
+fn sort_first<T>(items: &mut Vec<T>, count: usize, order: impl Fn(&T, &T) -> Ordering) {
+    if let Some(last) = count.checked_sub(1).filter(|_| items.len() > count) {
+        items.select_nth_unstable_by(last, &order);
     }
-    let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(items.len() as u64);
-    if let Some(token) = query.text("continuation_token") {
-        let last = decode_token(token, &keys)?;
-        items.drain(..items.partition_point(|item| !is_after(&by_name(item), &keys, &last)));
-    }
-    let offset = query.number("offset")?.unwrap_or(0);
-    items.drain(..offset.min(items.len()));
-    let limit = query.number("limit")?.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS);
-    let more_items_remaining = items.len() > limit && limit > 0;
-    items.truncate(limit);
-    let last = items.last().filter(|_| more_items_remaining);
-    let continuation_token = last.map(|last| encode_token(&by_name(last), &keys));
-    let items = items.iter().map(show).collect();
-    Answer::list(Items { continuation_token, items, more_items_remaining, total_item_count })
+    items.truncate(count);
+    items.sort_unstable_by(order);
+}
+
+/// Returns a field of an answer's part, such as `name` of a reference.
+pub(crate) fn field_of<T: Serialize>(part: &T, name: &str) -> Option<Value> {
+    serde_json::to_value(part).ok().and_then(|value| lookup(&value, name).cloned().ok())
 }
 
 fn invalid_filter(reason: String) -> RestError {
     RestError::bad(ErrorCode::InvalidFilter, format!("Invalid filter: {reason}."))
 }
 
-fn filtered(values: Vec<Value>, text: &str) -> Result<Vec<Value>, RestError> {
+/// Returns the rows that match the filter of the query.
+fn filtered<R>(
+    rows: impl Iterator<Item = R>,
+    query: &Query,
+    get: &impl Fn(&R, &str) -> Result<Value, String>,
+) -> Result<Vec<R>, RestError> {
+    let Some(text) = query.text("filter").filter(|text| !text.trim().is_empty()) else {
+        return Ok(rows.collect());
+    };
     let filter = Filter::parse(text).map_err(invalid_filter)?;
-    let mut kept = Vec::with_capacity(values.len());
-    for value in values {
-        if filter.matches(&value).map_err(invalid_filter)? {
-            kept.push(value);
+    let mut kept = Vec::new();
+    for row in rows {
+        if filter.matches(&|name: &str| get(&row, name)).map_err(invalid_filter)? {
+            kept.push(row);
         }
     }
     Ok(kept)
@@ -122,22 +139,14 @@ fn sort_keys(query: &Query, identity: &[&str]) -> Vec<Key> {
     asked.chain(own).collect()
 }
 
-fn field(object: &Value, key: &Key) -> Value {
-    lookup(object, &key.field).cloned().unwrap_or(Value::Null)
-}
-
-fn compare<'a>(keys: &[Key], a: impl Fn(&Key) -> Option<&'a Value>, b: impl Fn(&Key) -> Option<&'a Value>) -> Ordering {
-    let each = keys.iter().map(|key| {
-        let order = total_order(a(key).unwrap_or(&Value::Null), b(key).unwrap_or(&Value::Null));
+/// Compares the sort fields of two items.
+fn compare(keys: &[Key], a: &[Value], b: &[Value]) -> Ordering {
+    let fields = keys.iter().zip(a.iter().zip(b));
+    let mut each = fields.map(|(key, (a, b))| {
+        let order = total_order(a, b);
         if key.descending { order.reverse() } else { order }
     });
-    each.fold(Ordering::Equal, Ordering::then)
-}
-
-/// Returns true if an item follows the one with these sort fields.
-fn is_after(item: &Value, keys: &[Key], last: &[Value]) -> bool {
-    let position = |key: &Key| keys.iter().position(|other| other == key).and_then(|at| last.get(at));
-    compare(keys, |key| lookup(item, &key.field).ok(), position).is_gt()
+    each.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// Orders values: null, false, true, numbers, texts. Lists and objects are all equal.
@@ -163,11 +172,7 @@ fn total_order(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-fn encode_token(last: &Value, keys: &[Key]) -> String {
-    token_of(&keys.iter().map(|key| field(last, key)).collect::<Vec<_>>())
-}
-
-fn token_of(fields: &[Value]) -> String {
+fn encode_token(fields: &[Value]) -> String {
     Value::from(fields).to_string().bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -199,4 +204,21 @@ pub(crate) fn select<T: Clone>(
         }
     }
     if errors.is_empty() { Ok(found) } else { Err(RestError::Bad(errors)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sort_first_keeps_the_first_items_sorted(mut items: Vec<u8>, count in 0usize..20) {
+            let mut sorted = items.clone();
+            sorted.sort_unstable();
+            sorted.truncate(count);
+            sort_first(&mut items, count, u8::cmp);
+            prop_assert_eq!(items, sorted);
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use crate::call::{Answer, Call};
 use crate::error::RestError;
-use crate::listing::{LIST_PARAMETERS, page_named, select};
+use crate::listing::{LIST_PARAMETERS, page_of, select};
 use crate::volumes::{check_destroyed, time_remaining};
 use api::{ErrorCode, Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrSnapshot};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use types::VolumeId;
@@ -36,6 +37,21 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         time_remaining: time_remaining(call, state, destroyed, now_ms),
         volume_group: group.unwrap_or_default(),
     }
+}
+
+/// Returns a field of [`show`] that costs less than the whole.
+fn field(state: &CatalogState, snapshot: &Snapshot, name: &str) -> Option<Value> {
+    Some(match name {
+        "created" => json!(snapshot.created_ms),
+        "destroyed" => json!(state.snapshot_destroyed_ms(snapshot).is_some()),
+        "expires" => json!(snapshot.expires_ms),
+        "name" => json!(state.snapshot_name(snapshot)),
+        "provisioned" => json!(snapshot.bytes),
+        "serial" => json!(snapshot.serial),
+        "source.name" => json!(state.volume_by_id(snapshot.volume).map(|volume| &volume.name)),
+        "suffix" => json!(snapshot.suffix),
+        _ => return None,
+    })
 }
 
 fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
@@ -69,12 +85,13 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let destroyed_ms = |snapshot: &Arc<Snapshot>| state.snapshot_destroyed_ms(snapshot);
     let error = |snapshot: &Arc<Snapshot>| (ObjectKind::Snapshot, state.snapshot_name(snapshot));
     check_destroyed(call, is_named, &mut snapshots, destroyed_ms, error)?;
-    let name = |snapshot: &Arc<Snapshot>| state.snapshot_name(snapshot);
     call.app.space.count_if_quick();
     let mut counts: HashMap<VolumeId, u64> = HashMap::new();
     state.snapshots().for_each(|snapshot| *counts.entry(snapshot.volume).or_default() += 1);
     let among = |snapshot: &Snapshot| counts.get(&snapshot.volume).copied().unwrap_or(1);
-    page_named(snapshots, &call.query, name, |snapshot| show(call, &state, snapshot, among(snapshot), now_ms))
+    let get = |snapshot: &Arc<Snapshot>, name: &str| field(&state, snapshot, name);
+    let shown = |snapshot: &Arc<Snapshot>| show(call, &state, snapshot, among(snapshot), now_ms);
+    page_of(&snapshots, &call.query, &["name"], get, shown)
 }
 
 /// Returns the snapshots of the volumes in `source_names` or `source_ids`, or all snapshots.

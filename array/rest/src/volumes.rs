@@ -2,12 +2,13 @@
 
 use crate::call::{Answer, Call};
 use crate::error::RestError;
-use crate::listing::{LIST_PARAMETERS, page_named, select};
-use api::{ErrorCode, PriorityAdjustment, Qos, Reference, VolumePatch, VolumePost, VolumeSpace};
+use crate::listing::{LIST_PARAMETERS, field_of, page_of, select};
+use api::{ErrorCode, PriorityAdjustment, Qos, Reference, Space, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
     ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, QosEdit, Volume,
     VolumeEdit, VolumeOrSnapshot,
 };
+use serde_json::{Value, json};
 use std::sync::Arc;
 use types::VolumeId;
 
@@ -45,10 +46,6 @@ pub(crate) fn check_destroyed<T>(
 }
 
 fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) -> api::Volume {
-    let reference = |object: VolumeOrSnapshot| Reference {
-        id: Some(object.uuid()),
-        name: Some(state.volume_or_snapshot_name(&object)),
-    };
     api::Volume {
         id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
         name: volume.name.clone(),
@@ -67,16 +64,57 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         qos: show_limits(volume.qos),
         requested_promotion_state: "promoted".to_owned(),
         serial: volume.serial.clone(),
-        source: volume
-            .source
-            .and_then(|source| state.volume_or_snapshot_by_id(source))
-            .map(reference)
-            .unwrap_or_default(),
+        source: reference_to_source(state, volume),
         space: call.app.space.of_volume(volume),
         subtype: "regular".to_owned(),
         threshold_percent: volume.threshold_percent,
         time_remaining: time_remaining(call, state, volume.destroyed_at(), now_ms),
         volume_group: crate::references::group_of(state, volume),
+    }
+}
+
+fn reference_to_source(state: &CatalogState, volume: &Volume) -> Reference {
+    let source = volume.source.and_then(|source| state.volume_or_snapshot_by_id(source));
+    let reference = |object: VolumeOrSnapshot| Reference {
+        id: Some(object.uuid()),
+        name: Some(state.volume_or_snapshot_name(&object)),
+    };
+    source.map(reference).unwrap_or_default()
+}
+
+/// Returns a field of [`show`] that costs less than the whole.
+fn field(call: &Call, state: &CatalogState, volume: &Volume, now_ms: u64, name: &str) -> Option<Value> {
+    match name.split_once('.') {
+        Some(("qos", rest)) => field_of(&show_limits(volume.qos), rest),
+        Some(("source", rest)) => field_of(&reference_to_source(state, volume), rest),
+        Some(("space", rest)) => field_of_space(&call.app.space.of_volume(volume), rest),
+        Some(("volume_group", rest)) => field_of(&crate::references::group_of(state, volume), rest),
+        Some(_) => None,
+        None => Some(match name {
+            "connection_count" => json!(state.hosts_of(volume.id).count()),
+            "created" => json!(volume.created_ms),
+            "destroyed" => json!(volume.destroyed_ms.is_some()),
+            "name" => json!(volume.name),
+            "provisioned" => json!(volume.bytes),
+            "serial" => json!(volume.serial),
+            "threshold_percent" => json!(volume.threshold_percent),
+            "time_remaining" => json!(time_remaining(call, state, volume.destroyed_at(), now_ms)),
+            _ => return None,
+        }),
+    }
+}
+
+/// Returns a field of the space of an object.
+pub(crate) fn field_of_space(space: &Space, name: &str) -> Option<Value> {
+    match name {
+        "data_reduction" => Some(json!(space.data_reduction)),
+        "shared" => Some(json!(space.shared)),
+        "snapshots" => Some(json!(space.snapshots)),
+        "total_physical" => Some(json!(space.total_physical)),
+        "total_reduction" => Some(json!(space.total_reduction)),
+        "unique" => Some(json!(space.unique)),
+        "virtual" => Some(json!(space.r#virtual)),
+        other => field_of(space, other),
     }
 }
 
@@ -111,8 +149,8 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
     call.app.space.count_if_quick();
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
-    let name = |volume: &Arc<Volume>| volume.name.clone();
-    page_named(selected(call, &state)?, &call.query, name, |volume| show(call, &state, volume, now_ms))
+    let get = |volume: &Arc<Volume>, name: &str| field(call, &state, volume, now_ms, name);
+    page_of(&selected(call, &state)?, &call.query, &["name"], get, |volume| show(call, &state, volume, now_ms))
 }
 
 /// Answers `GET /volumes/space`.
@@ -120,8 +158,12 @@ pub(crate) fn space_of_volumes(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
     call.app.space.count_if_quick();
     let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
-    let name = |volume: &Arc<Volume>| volume.name.clone();
-    page_named(selected(call, &state)?, &call.query, name, |volume| VolumeSpace {
+    let get = |volume: &Arc<Volume>, name: &str| match name.split_once('.') {
+        None if name == "name" => Some(json!(volume.name)),
+        Some(("space", rest)) => field_of_space(&call.app.space.of_volume(volume), rest),
+        _ => None,
+    };
+    page_of(&selected(call, &state)?, &call.query, &["name"], get, |volume| VolumeSpace {
         id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
         name: volume.name.clone(),
         space: call.app.space.of_volume(volume),

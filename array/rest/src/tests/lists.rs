@@ -87,3 +87,44 @@ fn changes_between_pages_hide_no_other_item() {
     });
     assert_eq!(read, all);
 }
+
+/// Adds the paths and values of all fields of an item that are no lists.
+fn fields(prefix: &str, value: &Value, found: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(object) => object.iter().for_each(|(name, value)| match prefix {
+            "" => fields(name, value, found),
+            prefix => fields(&format!("{prefix}.{name}"), value, found),
+        }),
+        Value::Array(_) => {}
+        value => found.push((prefix.to_owned(), value.clone())),
+    }
+}
+
+#[test]
+fn every_shown_field_can_be_filtered_and_sorted() {
+    let rest = Rest::new();
+    rest.items("POST", "volume-groups?names=vg", "{}");
+    rest.volume("other,vg/v");
+    rest.items("POST", "volume-snapshots?source_names=vg/v", r#"{"suffix":"s"}"#);
+    rest.items("POST", "volumes?names=vg/copy", r#"{"source":{"name":"vg/v.s"},"qos":{"iops_limit":500}}"#);
+    rest.items("POST", "hosts?names=h", "{}");
+    rest.items("POST", "connections?host_names=h&volume_names=vg/copy", "");
+    rest.items("PATCH", "volumes?names=vg/copy", r#"{"threshold_percent":80}"#);
+    let lists = [("volumes", "vg/copy", 36), ("volumes/space", "vg/copy", 18), ("volume-snapshots", "vg/v.s", 26)];
+    for (list, name, at_least) in lists {
+        let mut found = Vec::new();
+        fields("", &rest.items("GET", &format!("{list}?names={name}"), "")[0], &mut found);
+        assert!(found.len() >= at_least, "{list}: {} fields", found.len());
+        for (field, value) in found {
+            // Only the time of the request differs between two requests.
+            let operator = if field == "time" { ">=" } else { "=" };
+            let value = match value {
+                Value::String(text) => format!("'{}'", text.replace('+', "%2B")),
+                other => other.to_string(),
+            };
+            let query = format!("{list}?filter={field}{operator}{value}&sort={field},name-");
+            let names = each(&rest.items("GET", &query, ""), "name");
+            assert!(names.iter().any(|found| found == name), "{query}: {names:?}");
+        }
+    }
+}
