@@ -78,6 +78,8 @@ pub enum ErrorCode {
     ConnectionNotFound,
     /// No administrator has this name.
     AdminNotFound,
+    /// No API client has this name.
+    ApiClientNotFound,
     /// No protection group has this name.
     ProtectionGroupNotFound,
     /// No snapshot of a protection group has this name.
@@ -178,6 +180,8 @@ pub enum ErrorCode {
     NotAllowed,
     /// An administrator with this name exists.
     AdminExists,
+    /// An API client with this name exists.
+    ApiClientExists,
     /// The path does not exist.
     PathNotFound,
     /// The path does not support the method.

@@ -8,6 +8,7 @@
 
 mod admin;
 mod alert;
+mod api_client;
 mod array;
 mod connection;
 mod delivery;
@@ -28,6 +29,10 @@ pub use admin::{
     Subscription, Support,
 };
 pub use alert::{Alert, Scrub, ScrubPost};
+pub use api_client::{
+    ACCESS_TOKEN_TYPE, AccessToken, ApiClient, ApiClientPatch, ApiClientPost, GRANT_TYPE, ID_TOKEN_TYPE, TOKEN_PATH,
+    TokenError,
+};
 pub use array::{
     ApiVersions, Array, ArrayPatch, ArraySpace, DataAtRest, DriveWrites, Encryption, EradicationConfig,
     EradicationPatch, NamedSpace, ScrubConfig, ScrubConfigPatch, Space,

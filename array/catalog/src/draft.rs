@@ -1,6 +1,7 @@
 //! Drafts of changes: a copy of the state, and the changes that the engine must store.
 
 mod admin;
+mod api_client;
 mod connection;
 mod delivery;
 mod host;

@@ -17,6 +17,8 @@ pub enum ObjectKind {
     Connection,
     /// An administrator.
     Admin,
+    /// An API client.
+    ApiClient,
     /// A host group.
     HostGroup,
     /// A volume group.
@@ -49,6 +51,7 @@ impl fmt::Display for ObjectKind {
             Self::Host => "Host",
             Self::Connection => "Connection",
             Self::Admin => "Admin",
+            Self::ApiClient => "API client",
             Self::HostGroup => "Host group",
             Self::VolumeGroup => "Volume group",
             Self::SnapshotPolicy => "Snapshot policy",

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod api_client;
 mod catalog;
 mod chap;
 mod delivery;
@@ -33,6 +34,7 @@ mod state;
 mod volume_group;
 
 pub use admin::{Admin, Audit, Role};
+pub use api_client::ApiClient;
 pub use catalog::{Catalog, ProtectionRun, Unlocked, Uptime, Watcher};
 pub use delivery::{
     AlertWatcher, DeliverySettings, MailEncryption, MailServer, Severity, SnmpManager, SyslogServer, SyslogSettings,
@@ -52,6 +54,12 @@ pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogPart, CatalogState, volume_names};
 pub use volume_group::{VolumeGroup, VolumeGroupId};
 
+/// Maximum number of API clients.
+pub const MAX_API_CLIENTS: usize = 64;
+/// Maximum length of the issuer of an API client in bytes.
+pub const MAX_ISSUER: usize = 255;
+/// Lifetimes of access tokens, in milliseconds.
+pub const ACCESS_TOKEN_MS: std::ops::RangeInclusive<u64> = 1_000..=30 * 24 * 3_600_000;
 /// Maximum number of administrators.
 pub const MAX_ADMINS: usize = 64;
 /// Maximum number of mail addresses that get alerts, and of each other kind of destination.

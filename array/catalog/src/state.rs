@@ -1,5 +1,6 @@
 //! State of the catalog at one moment.
 
+mod api_clients;
 mod changed;
 mod host_groups;
 mod policies;
@@ -9,6 +10,7 @@ mod volume_groups;
 pub use changed::CatalogPart;
 
 use crate::admin::{Admin, Audit};
+use crate::api_client::ApiClient;
 use crate::delivery::DeliverySettings;
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
@@ -39,6 +41,7 @@ pub struct CatalogState {
     hosts: SharedMap<HostId, Arc<Host>>,
     connections: SharedMap<(HostId, VolumeId), u16>,
     admins: SharedMap<String, Arc<Admin>>,
+    api_clients: SharedMap<String, Arc<ApiClient>>,
     audits: SharedMap<u64, Arc<Audit>>,
     delivery: Arc<DeliverySettings>,
     volume_names: SharedMap<String, VolumeId>,
@@ -76,6 +79,7 @@ impl CatalogState {
             hosts: SharedMap::default(),
             connections: SharedMap::default(),
             admins: SharedMap::default(),
+            api_clients: SharedMap::default(),
             audits: SharedMap::default(),
             delivery: Arc::default(),
             volume_names: SharedMap::default(),
@@ -131,6 +135,7 @@ impl CatalogState {
             }
             state.put_connection(connection);
         }
+        state.load_api_clients(service)?;
         state.load_volume_groups(service)?;
         state.load_host_groups(service)?;
         state.load_protection(service)?;

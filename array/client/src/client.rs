@@ -1,6 +1,7 @@
 //! The client and its calls.
 
 mod accounts;
+mod api_clients;
 mod delivery;
 mod performance;
 mod policies;

@@ -1,12 +1,14 @@
 //! The command line.
 
 mod account;
+mod api_client;
 mod delivery;
 mod lists;
 mod policy;
 mod vgroup;
 
 pub(crate) use account::{AccountCommand, RoleArgument};
+pub(crate) use api_client::ApiClientCommand;
 pub(crate) use delivery::{
     DeliveryCommand, DestinationArgs, DestinationArgument, EncryptionArgument, MailServerArgs, SeverityArgument,
 };
@@ -96,6 +98,8 @@ pub(crate) enum Command {
     Scrub(Admin<ScrubCommand>),
     /// Create, change, list and remove administrators; show the audit trail
     Admin(Admin<AccountCommand>),
+    /// Register programs that log in with signed tokens (OAuth 2.0)
+    ApiClient(Admin<ApiClientCommand>),
     /// List alerts, such as low space or damaged data
     Alert(Admin<AlertCommand>),
     /// Deliver alerts by mail, syslog, SNMP traps and web hooks

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Array(group) => run(data, group, admin::array),
         Command::Scrub(group) => run(data, group, admin::scrub),
         Command::Admin(group) => run(data, group, admin::account),
+        Command::ApiClient(group) => run(data, group, admin::api_client),
         Command::Alert(group) => run(data, group, admin::alert),
         Command::Delivery(group) => run(data, group, admin::delivery),
         Command::Top(args) => {

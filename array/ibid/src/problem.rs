@@ -102,6 +102,8 @@ fn group_hint(code: ErrorCode) -> Option<&'static str> {
         Code::OtherGroup => "`ibid vgroup add GROUP VOLUME` and `ibid vgroup remove VOLUME` move a volume",
         Code::SharedConnection => "remove the connection from the host group, or the host from the group",
         Code::NotAllowed => "use the token of an administrator with a higher role, or ask one",
+        Code::ApiClientExists => "choose another name; `ibid api-client list` lists the API clients",
+        Code::ApiClientNotFound => "run `ibid api-client list` to list the API clients",
         Code::AdminExists => "choose another name; `ibid admin list` lists the administrators",
         Code::TagNotFound => "see GET /volumes/tags of the REST API",
         _ => return None,

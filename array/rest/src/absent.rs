@@ -44,7 +44,6 @@ const ABSENT: &[(&str, Absent)] = &[
     ("active-directory", Objects("Active Directory accounts")),
     ("admins/cache", Objects("directory services")),
     ("alerts/", Function("alert events and rules")),
-    ("api-clients", Objects("OAuth2 clients")),
     ("apps", Objects("apps")),
     ("apps/nodes", Objects("apps")),
     ("array-connections", Objects("connections to other arrays")),

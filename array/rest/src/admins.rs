@@ -114,9 +114,11 @@ pub(crate) fn settings(call: &Call) -> Result<Answer, RestError> {
     page(vec![settings], &call.query, &["lockout_duration"])
 }
 
-/// Refuses calls about other administrators, unless the role allows everything.
+/// Refuses calls about other administrators, unless the role allows everything. The API token of an
+/// administrator has no limit of an API client, so a client must not replace it.
 fn check_own(call: &Call, names: &[String]) -> Result<(), RestError> {
-    match call.role >= Role::ArrayAdmin || names.iter().all(|name| *name == call.admin) {
+    let is_own = call.client.is_none() && names.iter().all(|name| *name == call.admin);
+    match call.role >= Role::ArrayAdmin || is_own {
         true => Ok(()),
         false => Err(RestError::NotAllowed { role: call.role, needed: Role::ArrayAdmin }),
     }

@@ -1,5 +1,6 @@
 //! The state that all request handlers share.
 
+use crate::access_token::AccessTokens;
 use crate::alert_monitor::AlertMonitor;
 use crate::change_feed::ChangeFeed;
 use crate::change_watch::{Counts, Measured, watch_catalog};
@@ -54,6 +55,8 @@ pub struct App {
     /// The measurements that were reported last.
     measured: Mutex<Measured>,
     pub(crate) sessions: Sessions,
+    /// The access tokens of API clients.
+    pub(crate) access_tokens: AccessTokens,
     pub(crate) limiter: LoginLimiter,
     /// Permits for computing slow hashes of tokens.
     pub(crate) slow_verifications: Arc<Semaphore>,
@@ -89,6 +92,7 @@ impl App {
             alerts,
             delivery,
             sessions: Sessions::new(changes.clone()),
+            access_tokens: AccessTokens::default(),
             changes,
             measured: Mutex::default(),
             limiter: LoginLimiter::default(),

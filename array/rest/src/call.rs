@@ -1,9 +1,11 @@
 //! An authenticated request with its body, and its answer.
 
+use crate::access_token::Caller;
 use crate::app::App;
 use crate::audit_text;
 use crate::credential::{is_background, session_token};
 use crate::error::RestError;
+use crate::oauth;
 use crate::query::Query;
 use crate::slots::ConnectionSlot;
 use api::{ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
@@ -29,8 +31,10 @@ pub(crate) struct Call {
     body: Bytes,
     /// The administrator of the session.
     pub(crate) admin: String,
-    /// The role of the administrator.
+    /// The role of the administrator, or of the access token.
     pub(crate) role: Role,
+    /// The API client that acts for the administrator, if one does.
+    pub(crate) client: Option<String>,
     /// For the audit trail: the method, path, parameters, and source of the call.
     method: Method,
     uri: Uri,
@@ -44,39 +48,33 @@ impl Call {
     /// Checks the session, the role and the parameters before it reads the body, so that a client
     /// without them cannot make the server buffer data.
     pub(crate) async fn accept(app: Arc<App>, request: Request, needed: Role) -> Result<Self, RestError> {
-        let token = session_token(request.method(), request.headers())?
-            .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
-        let now = platform::clock::now();
-        let name = match is_background(request.headers()) {
-            true => app.sessions.peek(token, now),
-            false => app.sessions.touch(token, now),
+        let Caller { admin, role, client } = match oauth::caller(&app, request.headers())? {
+            Some(caller) => caller,
+            None => caller_of_session(&app, &request)?,
         };
-        // The role may have changed since the login, and the token may have expired.
-        let state = app.catalog.state();
-        let admin = name.and_then(|name| state.admin(&name));
-        let admin = admin.filter(|admin| admin.has_valid_token(platform::clock::unix_millis()));
-        let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?.clone();
-        if admin.role < needed {
-            return Err(RestError::NotAllowed { role: admin.role, needed });
+        if role < needed {
+            return Err(RestError::NotAllowed { role, needed });
         }
         let slot = request.extensions().get::<Arc<ConnectionSlot>>();
         if let Some(slot) = slot {
             slot.authenticate();
         }
-        let origin = slot.map(|slot| slot.source().to_string()).unwrap_or_default();
+        let source = slot.map(|slot| slot.source().to_string()).unwrap_or_default();
+        let origin = client.as_ref().map_or(source.clone(), |client| format!("{source} (API client {client})"));
         let query = Query::parse(request.uri())?;
         check_context(&query, &app.catalog.array().name)?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES);
         let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| RestError::TooSlow)?;
         let body = body.map_err(|_| RestError::TooLarge)?;
-        Ok(Self { app, query, body, admin: admin.name.clone(), role: admin.role, method, uri, origin })
+        Ok(Self { app, query, body, admin, role, client, method, uri, origin })
     }
 
     /// Makes another call for the same administrator, which has the same origin in the audit trail.
     pub(crate) fn derived(&self, method: Method, uri: Uri, body: Bytes) -> Result<Self, RestError> {
-        let (app, admin, origin) = (self.app.clone(), self.admin.clone(), self.origin.clone());
-        Ok(Self { app, query: Query::parse(&uri)?, body, admin, role: self.role, method, uri, origin })
+        let (app, admin, client) = (self.app.clone(), self.admin.clone(), self.client.clone());
+        let (role, origin) = (self.role, self.origin.clone());
+        Ok(Self { app, query: Query::parse(&uri)?, body, admin, role, client, method, uri, origin })
     }
 
     /// Returns the body as it was sent.
@@ -147,6 +145,23 @@ impl Call {
             Err(_) => RestError::Internal("The request handler failed.".to_owned()).into_response(),
         }
     }
+}
+
+/// Returns the administrator of a session. The role may have changed since the login, and the API
+/// token may have expired.
+fn caller_of_session(app: &App, request: &Request) -> Result<Caller, RestError> {
+    let token = session_token(request.method(), request.headers())?
+        .ok_or(RestError::Unauthorized("Log in first: POST /api/2.26/login with the header api-token."))?;
+    let now = platform::clock::now();
+    let name = match is_background(request.headers()) {
+        true => app.sessions.peek(token, now),
+        false => app.sessions.touch(token, now),
+    };
+    let state = app.catalog.state();
+    let admin = name.and_then(|name| state.admin(&name));
+    let admin = admin.filter(|admin| admin.has_valid_token(platform::clock::unix_millis()));
+    let admin = admin.ok_or(RestError::Unauthorized("The session has expired; log in again."))?;
+    Ok(Caller { admin: admin.name.clone(), role: admin.role, client: None })
 }
 
 /// Refuses calls for other arrays of a fleet, which must not change this one.

@@ -79,6 +79,7 @@ fn code_of(error: &CatalogError) -> ErrorCode {
             ObjectKind::Host => Code::HostNotFound,
             ObjectKind::Connection => Code::ConnectionNotFound,
             ObjectKind::Admin => Code::AdminNotFound,
+            ObjectKind::ApiClient => Code::ApiClientNotFound,
             ObjectKind::HostGroup => Code::HostGroupNotFound,
             ObjectKind::VolumeGroup => Code::VolumeGroupNotFound,
             ObjectKind::SnapshotPolicy | ObjectKind::SnapshotRule => Code::PolicyNotFound,
@@ -97,6 +98,7 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::AlreadyExists { kind: ObjectKind::VolumeGroup, .. } => Code::VolumeGroupExists,
         CatalogError::AlreadyExists { kind: ObjectKind::SnapshotPolicy, .. } => Code::PolicyExists,
         CatalogError::AlreadyExists { kind: ObjectKind::Admin, .. } => Code::AdminExists,
+        CatalogError::AlreadyExists { kind: ObjectKind::ApiClient, .. } => Code::ApiClientExists,
         CatalogError::AlreadyExists { kind: ObjectKind::ProtectionGroup, .. } => Code::ProtectionGroupExists,
         CatalogError::AlreadyExists { kind: ObjectKind::GroupSnapshot, .. } => Code::GroupSnapshotExists,
         CatalogError::AlreadyExists {

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod absent;
+mod access_token;
 mod admins;
 mod alert_monitor;
 mod alerts;
+mod api_clients;
 mod app;
 mod arrays;
 mod audit;
@@ -30,11 +32,13 @@ mod filter;
 mod hardware;
 mod host_groups;
 mod hosts;
+mod jwt;
 mod limiter;
 mod listing;
 mod login;
 mod measurements;
 mod metrics;
+mod oauth;
 mod openapi;
 mod performance;
 mod policies;

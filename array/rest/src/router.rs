@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::call::Call;
 use crate::error::RestError;
 use crate::routes::{ROUTES, Route};
-use crate::{absent, console, events, login, metrics, rest1};
+use crate::{absent, console, events, login, metrics, oauth, rest1};
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::middleware::{self, Next};
@@ -31,6 +31,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/console/{*path}", get(console::serve))
         .route("/api/api_version", get(login::versions))
         .route("/metrics", get(metrics::metrics))
+        .route(api::TOKEN_PATH, post(oauth::token))
         .nest("/api/{version}", versioned)
         .fallback(async || RestError::NotFound)
         .method_not_allowed_fallback(async || RestError::BadMethod)

@@ -2,8 +2,9 @@
 
 use crate::call::Action;
 use crate::{
-    admins, alerts, arrays, audit, connections, contract, hardware, host_groups, hosts, openapi, performance, policies,
-    protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
+    admins, alerts, api_clients, arrays, audit, connections, contract, hardware, host_groups, hosts, openapi,
+    performance, policies, protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes,
+    watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -77,6 +78,10 @@ pub(crate) const ROUTES: &[Route] = &[
     array("DELETE", "/alert-webhooks", web_hooks::remove),
     test("/alert-webhooks/test", web_hooks::test),
     read("/alerts", alerts::list),
+    read("/api-clients", api_clients::list),
+    array("POST", "/api-clients", api_clients::create),
+    array("PATCH", "/api-clients", api_clients::change),
+    array("DELETE", "/api-clients", api_clients::remove),
     read("/arrays", arrays::list),
     array("PATCH", "/arrays", arrays::change),
     read("/arrays/performance", performance::of_array),

@@ -7,6 +7,7 @@ mod events;
 mod groups;
 mod inventory;
 mod lists;
+mod oauth;
 mod openapi;
 mod performance;
 mod policies;

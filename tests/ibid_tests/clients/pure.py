@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
+import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from pypureclient import PureError, flasharray
 from pypureclient.flasharray import ErrorResponse
 
@@ -296,6 +300,65 @@ def parts(array) -> str:
     return "array, space, controller, hardware, drive, ports, admins, alerts"
 
 
+def private_key(name: str) -> tuple[str, str]:
+    """Makes an RSA key. Returns the path of the private key and the text of the public one."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    with open(name, "wb") as file:
+        file.write(private)
+    public = serialization.PublicFormat.SubjectPublicKeyInfo
+    return name, key.public_key().public_bytes(serialization.Encoding.PEM, public).decode()
+
+
+def api_clients(array) -> str:
+    """The client exchanges an ID token that it signs. It stores its access token in the working directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            return exchange(array)
+        finally:
+            os.chdir(before)
+
+
+def exchange(array) -> str:
+    file, public = private_key("own.pem")
+    post = flasharray.ApiClientPost(max_role="storage_admin", public_key=public, issuer="tests")
+    made = one(array.post_api_clients(names=["robot"], api_clients=post))
+    assert (made.enabled, made.issuer, made.max_role) == (False, "tests", "storage_admin")
+
+    def log_in(file: str):
+        ids = {"username": "admin", "client_id": made.id, "key_id": made.key_id, "issuer": "tests"}
+        return flasharray.Client(sys.argv[1], private_key_file=file, verify_ssl=False, **ids)
+
+    def fails(call: Callable, words: str) -> None:
+        try:
+            call()
+        except PureError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"no error '{words}'")
+
+    fails(lambda: log_in(file), "no enabled API client")
+    patch = flasharray.ApiClientPatch
+    assert one(array.patch_api_clients(names=["robot"], api_clients=patch(enabled=True))).enabled
+    other, _ = private_key("other.pem")
+    fails(lambda: log_in(other), "no enabled API client")
+    robot = log_in(file)
+    assert one(robot.post_volumes(names=["made"], volume=flasharray.VolumePost(provisioned=GIB))).name == "made"
+    refused(robot.patch_arrays(array=flasharray.Arrays(name="other")), "not permitted")
+    one(robot.patch_volumes(names=["made"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(robot.delete_volumes(names=["made"]))
+    audits = ok(array.get_audits(filter="command='/volumes' and subcommand='DELETE'", sort=["time-"]))
+    assert audits[0].user == "admin"
+    one(array.patch_api_clients(names=["robot"], api_clients=patch(enabled=False)))
+    fails(robot.get_volumes, "no enabled API client")
+    ok(array.delete_api_clients(names=["robot"]))
+    assert ok(array.get_api_clients()) == []
+    return "tokens exchanged, limited to the role of the client, refused after it was disabled"
+
+
 TESTS: list[Callable] = [
     volumes,
     pages,
@@ -306,6 +369,7 @@ TESTS: list[Callable] = [
     protection_groups,
     snapshot_policies,
     parts,
+    api_clients,
     enumerate_all,
 ]
 

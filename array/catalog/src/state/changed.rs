@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A part of the catalog whose changes are reported separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CatalogPart {
-    /// Administrators.
+    /// Administrators and API clients.
     Admins,
     /// The record of the array.
     Array,
@@ -42,7 +42,10 @@ impl CatalogState {
     pub fn parts_changed_since(&self, earlier: &Self) -> Vec<CatalogPart> {
         use CatalogPart as Part;
         let same = [
-            (Part::Admins, self.admins.is_shared_with(&earlier.admins)),
+            (
+                Part::Admins,
+                self.admins.is_shared_with(&earlier.admins) && self.api_clients.is_shared_with(&earlier.api_clients),
+            ),
             (Part::Array, Arc::ptr_eq(&self.array, &earlier.array)),
             (Part::Audits, self.audits.is_shared_with(&earlier.audits)),
             (

@@ -11,7 +11,7 @@ pub(crate) fn account(access: &Access, as_json: bool, command: AccountCommand) -
     let client = access::client(access)?;
     match command {
         AccountCommand::Create { name, role } => {
-            let made = client.create_admin(&name, text(role))?;
+            let made = client.create_admin(&name, role_name(role))?;
             either(as_json, &made, || lines(std::slice::from_ref(&made)))
         }
         AccountCommand::List { names } => {
@@ -19,7 +19,7 @@ pub(crate) fn account(access: &Access, as_json: bool, command: AccountCommand) -
             either(as_json, &admins, || lines(&admins))
         }
         AccountCommand::Role { name, role } => {
-            let changed = client.set_role(&name, text(role))?;
+            let changed = client.set_role(&name, role_name(role))?;
             either(as_json, &changed, || lines(std::slice::from_ref(&changed)))
         }
         AccountCommand::Token { name, valid } => {
@@ -38,7 +38,8 @@ pub(crate) fn account(access: &Access, as_json: bool, command: AccountCommand) -
     }
 }
 
-fn text(role: RoleArgument) -> &'static str {
+/// Returns the name of a role in the REST dialect.
+pub(super) fn role_name(role: RoleArgument) -> &'static str {
     match role {
         RoleArgument::Readonly => "readonly",
         RoleArgument::OpsAdmin => "ops_admin",

@@ -1,6 +1,7 @@
 //! The administrative commands: each calls the REST API once or twice and prints the result.
 
 mod account;
+mod api_client;
 mod array;
 mod delivery;
 mod health;
@@ -13,6 +14,7 @@ mod vgroup;
 mod volume;
 
 pub(crate) use account::account;
+pub(crate) use api_client::api_client;
 pub(crate) use array::{array, token};
 pub(crate) use delivery::delivery;
 pub(crate) use health::{alert, scrub};

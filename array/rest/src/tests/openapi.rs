@@ -89,6 +89,7 @@ fn resources() -> Vec<Resource> {
         resource::<AlertWebHook>("/alert-webhooks").post::<AlertWebHookPatch>().patch::<AlertWebHookPatch>(),
         resource::<TestResult>("/alert-webhooks/test"),
         resource::<Alert>("/alerts"),
+        resource::<ApiClient>("/api-clients").post::<ApiClientPost>().patch::<ApiClientPatch>(),
         resource::<Array>("/arrays").patch::<ArrayPatch>(),
         resource::<Performance>("/arrays/performance"),
         resource::<Scrub>("/arrays/scrub").post::<ScrubPost>(),
@@ -340,6 +341,26 @@ fn fixed_paths() -> Value {
                 "default": {"$ref": "#/components/responses/Error"},
             },
         }},
+        (api::TOKEN_PATH): {"post": {
+            "operationId": "post_oauth2_token",
+            "tags": ["session"],
+            "description": "Exchanges an ID token of an API client for an access token (RFC 8693). Needs no session.",
+            "security": [],
+            "requestBody": {"required": true, "content": {"application/x-www-form-urlencoded": {"schema": {
+                "type": "object",
+                "required": ["grant_type", "subject_token", "subject_token_type"],
+                "properties": {
+                    "grant_type": {"const": api::GRANT_TYPE},
+                    "subject_token": {"type": "string", "description": "A JSON Web Token, signed with RS256."},
+                    "subject_token_type": {"const": api::ID_TOKEN_TYPE},
+                },
+            }}}},
+            "responses": {
+                "200": {"description": "The access token.", "content": content(&json!({"$ref": "#/components/schemas/AccessToken"}))},
+                "400": {"description": "No access token.", "content": content(&json!({"$ref": "#/components/schemas/TokenError"}))},
+                "default": {"$ref": "#/components/responses/Error"},
+            },
+        }},
         "/api/2.26/logout": {"post": {
             "operationId": "post_logout",
             "tags": ["session"],
@@ -358,6 +379,8 @@ fn document() -> Value {
     }
     schema_of::<api::ApiVersions>(&mut generators.answers);
     schema_of::<api::ErrorBody>(&mut generators.answers);
+    schema_of::<api::AccessToken>(&mut generators.answers);
+    schema_of::<api::TokenError>(&mut generators.answers);
     let key = |name: &str, description: &str| json!({"type": "apiKey", "in": "header", "name": name, "description": description});
     let mut document = json!({
         "openapi": "3.1.0",
@@ -367,7 +390,7 @@ fn document() -> Value {
             "description": "Administration of an Ibid array, in a subset of the dialect of FlashArray REST 2.26. docs/rest.md explains it.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "security": [{"session": []}],
+        "security": [{"session": []}, {"access": []}],
         "paths": paths,
         "components": {
             "responses": {"Error": {
@@ -379,6 +402,7 @@ fn document() -> Value {
             }},
             "securitySchemes": {
                 "session": key(AUTH_TOKEN_HEADER, "Session token of `login`."),
+                "access": {"type": "http", "scheme": "bearer", "description": "Access token of an API client."},
                 "token": key(API_TOKEN_HEADER, "API token of an administrator."),
             },
         },
@@ -412,7 +436,7 @@ fn openapi_document_has_every_call() {
     }
     let paths = document["paths"].as_object().unwrap().values();
     let described: usize = paths.map(|methods| methods.as_object().unwrap().len()).sum();
-    assert_eq!(described, calls + 4, "and the version list, login, logout and events");
+    assert_eq!(described, calls + 5, "and the version list, login, logout, events and access tokens");
 }
 
 #[test]
