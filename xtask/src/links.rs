@@ -31,7 +31,7 @@ pub(crate) fn check(root: &Path, name: &str, text: &str) -> Vec<String> {
 }
 
 /// The targets of `[text](target)`, outside of code.
-fn links(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn links(text: &str) -> impl Iterator<Item = &str> {
     prose(text).flat_map(|line| {
         line.match_indices("](").filter_map(move |(at, _)| {
             let rest = &line[at + 2..];
@@ -65,7 +65,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The path without `.` and `..`; nothing if it leaves the repository.
-fn normal(path: &Path) -> Option<String> {
+pub(crate) fn normal(path: &Path) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.iter().filter_map(|p| p.to_str()) {
         match part {

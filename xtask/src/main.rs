@@ -7,10 +7,12 @@
 //! * titles: commit titles of the form `area: imperative` ([`titles`]);
 //! * words: no path of the author's machine, no mark of unfinished work ([`words`]);
 //! * links: every relative link of every Markdown page resolves in this repository ([`links`]);
+//! * book: the table of contents lists every page of docs/ ([`book`]);
 //! * promises: every test that SPECIFICATION.md names exists ([`promises`]).
 #![allow(clippy::disallowed_methods, reason = "a tool of the workspace reads the workspace")]
 
 mod arrows;
+mod book;
 mod exceptions;
 mod imports;
 mod links;
@@ -52,6 +54,9 @@ fn tidy() -> Result<ExitCode> {
     found.extend(files.iter().flat_map(|f| words::check(&f.name, &f.text, parent)));
     let pages = files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "md"));
     found.extend(pages.flat_map(|f| links::check(&root, &f.name, &f.text)));
+    if let Some(page) = files.iter().find(|f| f.name == book::SUMMARY) {
+        found.extend(book::check(&page.text, files.iter().map(|f| f.name.as_str())));
+    }
     if let Some(page) = files.iter().find(|f| f.name == promises::PAGE) {
         found.extend(promises::check(&page.text, texts.iter().copied()));
     }
