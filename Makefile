@@ -11,6 +11,7 @@
 #   make bench            measure the engine's budgets, and Ibid beside tgt end to end
 #   make lab              repeat the published experiments, and write a report  (SCALE=paper, ARGS='--target iscsi://...')
 #   make reduction        measure data reduction: Debian trees, clones, a database   (ARGS=--slice: seconds)
+#   make book             build the pages of docs/ as a book, in $(OUT)/book
 #   make lint             check formatting, clippy, and the project's rules
 #
 # Long campaigns:
@@ -50,7 +51,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo test build deb tarball install console bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
+.PHONY: demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -122,6 +123,10 @@ lab:
 	@scripts/setup.sh build
 	cargo build --release --package ibid --package ibid-host
 	$(BIN)/ibid-host lab run all --scale $(SCALE) --out $(OUT)/lab $(ARGS)
+
+book:
+	@scripts/setup.sh book
+	scripts/book.py --mdbook $(OUT)/mdbook/bin/mdbook --out $(OUT)/book
 
 lint:
 	@scripts/setup.sh lint console

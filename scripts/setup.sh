@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/setup.sh PURPOSE...   prepares this machine: build, package, console, demo, test, bench, reduction, lint, fresh.
+# scripts/setup.sh PURPOSE...   prepares this machine: build, package, console, demo, test, bench, reduction, lint, book, fresh.
 #
 # It installs only missing tools and prints their names. If nothing is missing, it prints nothing and ends in
 # milliseconds. Debian and Ubuntu packages come from apt-get (with sudo unless root), Rust from rustup, ruff and
@@ -59,6 +59,7 @@ need_package() {
     need_build
     need dpkg-deb dpkg
 }
+need_book() { need_build; need_python; }
 need_bench() { need_demo; need dpkg-deb dpkg; }
 need_fresh() { need_python; need debootstrap debootstrap; need git git; }
 
@@ -206,6 +207,16 @@ install_cargo_deb() {
         fail "cargo-deb $cargo_deb_version could not be installed in $cargo_deb" "look at: cargo install cargo-deb"
 }
 
+# mdBook likewise.
+mdbook_version=0.5.4
+mdbook=${CARGO_TARGET_DIR:-target}/mdbook
+mdbook_is_ready() { [ "$("$mdbook/bin/mdbook" --version 2>/dev/null)" = "mdbook v$mdbook_version" ]; }
+install_mdbook() {
+    say "installing mdbook $mdbook_version"
+    cargo install --quiet --locked --no-default-features --features search --version "$mdbook_version" --root "$mdbook" mdbook ||
+        fail "mdbook $mdbook_version could not be installed in $mdbook" "look at: cargo install mdbook"
+}
+
 # A build without enough space fails after minutes; this says so before it begins.
 needed_gib=6
 check_space() {
@@ -221,8 +232,8 @@ check_space() {
 [ $# -gt 0 ] || set -- build
 for what in "$@"; do
     case $what in
-        build | package | console | demo | test | bench | reduction | lint | fresh) "need_$what" ;;
-        *) fail "no such purpose: $what" "scripts/setup.sh build|package|console|demo|test|bench|reduction|lint|fresh" ;;
+        build | package | console | demo | test | bench | reduction | lint | book | fresh) "need_$what" ;;
+        *) fail "no such purpose: $what" "scripts/setup.sh build|package|console|demo|test|bench|reduction|lint|book|fresh" ;;
     esac
 done
 check_space
@@ -239,6 +250,7 @@ fi
 [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
 rust_is_ready || install_rust
 case " $* " in *" lint "*) ruff_is_ready || install_ruff ;; esac
+case " $* " in *" book "*) mdbook_is_ready || install_mdbook ;; esac
 case " $* " in *" package "*) cargo_deb_is_ready || install_cargo_deb ;; esac
 case " $* " in *" test "*)
     clients_are_ready || install_clients
