@@ -85,7 +85,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let destroyed_ms = |snapshot: &Arc<Snapshot>| state.snapshot_destroyed_ms(snapshot);
     let error = |snapshot: &Arc<Snapshot>| (ObjectKind::Snapshot, state.snapshot_name(snapshot));
     check_destroyed(call, is_named, &mut snapshots, destroyed_ms, error)?;
-    call.app.space.count_if_quick();
+    call.app.space.count_for_list(snapshots.len());
     let mut counts: HashMap<VolumeId, u64> = HashMap::new();
     state.snapshots().for_each(|snapshot| *counts.entry(snapshot.volume).or_default() += 1);
     let among = |snapshot: &Snapshot| counts.get(&snapshot.volume).copied().unwrap_or(1);

@@ -22,6 +22,8 @@ const QUICK: Duration = Duration::from_millis(500);
 /// Maximum wait for a count that a request triggers. The array may be too busy for the checkpoint
 /// that a count needs, or have no space for it.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A list of more objects does not wait for a count. The background count is at most a minute old.
+pub(crate) const LONG_LIST: usize = 1000;
 /// Before the first count, a count is assumed to be quick up to this many stored bytes.
 const LITTLE_DATA: u64 = 16 << 30;
 
@@ -92,6 +94,14 @@ impl SpaceAccounting {
         };
         if !is_counted {
             *self.retry_at.lock() = Some(clock::now() + COUNT_TIMEOUT * COUNT_PART);
+        }
+    }
+
+    /// Like [`count_if_quick`](Self::count_if_quick) for a list, unless it is long: a page of it is
+    /// worth less than the wait.
+    pub(crate) fn count_for_list(&self, objects: usize) {
+        if objects <= LONG_LIST {
+            self.count_if_quick();
         }
     }
 

@@ -147,23 +147,25 @@ fn selected(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Volume>>, RestE
 /// Answers `GET /volumes`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
-    call.app.space.count_if_quick();
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
+    let volumes = selected(call, &state)?;
+    call.app.space.count_for_list(volumes.len());
     let get = |volume: &Arc<Volume>, name: &str| field(call, &state, volume, now_ms, name);
-    page_of(&selected(call, &state)?, &call.query, &["name"], get, |volume| show(call, &state, volume, now_ms))
+    page_of(&volumes, &call.query, &["name"], get, |volume| show(call, &state, volume, now_ms))
 }
 
 /// Answers `GET /volumes/space`.
 pub(crate) fn space_of_volumes(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
-    call.app.space.count_if_quick();
     let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
+    let volumes = selected(call, &state)?;
+    call.app.space.count_for_list(volumes.len());
     let get = |volume: &Arc<Volume>, name: &str| match name.split_once('.') {
         None if name == "name" => Some(json!(volume.name)),
         Some(("space", rest)) => field_of_space(&call.app.space.of_volume(volume), rest),
         _ => None,
     };
-    page_of(&selected(call, &state)?, &call.query, &["name"], get, |volume| VolumeSpace {
+    page_of(&volumes, &call.query, &["name"], get, |volume| VolumeSpace {
         id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
         name: volume.name.clone(),
         space: call.app.space.of_volume(volume),

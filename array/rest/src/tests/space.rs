@@ -75,6 +75,28 @@ fn slow_counts_are_not_repeated_for_requests() {
 }
 
 #[test]
+fn long_lists_wait_for_no_count() {
+    let (app, rest) = app_with_volumes();
+    let more: Vec<String> = (2..crate::space::LONG_LIST).map(|n| format!("v{n}")).collect();
+    rest.volume(&more.join(","));
+    rest.items("GET", "arrays/space?refresh=true", "");
+    app.space.set_count_duration(Duration::ZERO);
+    write(&app, "a", 4 * MIB);
+    let first = |path: &str| number(&rest.items("GET", path, "")[0]["space"], "unique");
+    assert_eq!(first("volumes?limit=1"), 4 * MIB, "as many as a short list has");
+    rest.volume("one-more");
+    app.space.set_count_duration(Duration::ZERO);
+    write(&app, "a", 4 * MIB);
+    let before = app.space.counted_ms();
+    for path in ["volumes?limit=1", "volumes/space?limit=1"] {
+        first(path);
+        assert!(!app.is_space_current() && app.space.counted_ms() == before, "{path}");
+    }
+    first("volumes?names=a");
+    assert!(app.is_space_current(), "a named volume is a short list");
+}
+
+#[test]
 fn stuck_count_leaves_the_last_figures() {
     let (app, rest) = app_with_volumes();
     check_array_space(&rest, "arrays", 0, 0);
