@@ -24,9 +24,9 @@ def run(lab: Lab) -> Iterator[Result]:
     key = lab.scratch("encryption") / "passphrase"
     key.write_text("correct horse battery staple\n")
     key.chmod(0o600)
-    with Array(lab.bin, capacity="4GiB", base=lab.scratch("arrays"), args=["--key-file", str(key)]) as array:
+    with Array(lab.bin, capacity="2GiB", base=lab.scratch("arrays"), args=["--key-file", str(key)]) as array:
         array.start()
-        url = array.volume(NAME, "2GiB", 1)
+        url = array.volume(NAME, "1GiB", 1)
         yield from checks(
             SUITE,
             [

@@ -29,7 +29,7 @@ LIMIT = 600
 # the document.
 UNCHECKED = "/(login|logout|events|admins|alert-w|smtp-|snmp-|syslog-)"
 # Seconds, and the seed of the generated calls.
-CHECK_TIME, CHECK_SEED = 30, 18
+CHECK_TIME, CHECK_SEED = 15, 18
 
 
 def interpreter(lab: Lab) -> Path:
