@@ -1,15 +1,14 @@
 //! A drive that encrypts everything after the superblock area.
 
+use crate::cipher::{UNIT_BYTES, XtsCipher};
 use crate::key::ArrayKey;
-use aes::Aes256;
 use ondisk::SUPERBLOCK_AREA_BYTES;
 use platform::{Disk, DiskError, Durability};
 use std::sync::{Arc, OnceLock};
-use xts_mode::{Xts128, get_tweak_default};
 
 /// Data unit of the cipher in bytes. A drive writes a sector as a whole, so a write that power
 /// failure cuts leaves each unit as it was or as it will be.
-const UNIT: u64 = 512;
+const UNIT: u64 = UNIT_BYTES as u64;
 /// Bytes that one key encrypts: 1 TiB, as IEEE 1619 recommends (2^36 blocks of the cipher).
 const REGION: u64 = 1 << 40;
 /// Most regions: 256 TiB, twice the largest array.
@@ -23,7 +22,7 @@ const MOST_REGIONS: u64 = 256;
 pub struct EncryptedDisk {
     disk: Arc<dyn Disk>,
     key: ArrayKey,
-    ciphers: Box<[OnceLock<Xts128<Aes256>>]>,
+    ciphers: Box<[OnceLock<XtsCipher>]>,
 }
 
 impl EncryptedDisk {
@@ -32,40 +31,38 @@ impl EncryptedDisk {
         Self { disk, key, ciphers: (0..MOST_REGIONS).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Calls `run` with each unit of `bytes`, its cipher, and its number in the region.
-    /// `offset` is the place of `bytes` on the drive.
+    /// Calls `run` with each unit of `bytes`, its cipher, and its number in the region. `offset` is
+    /// the place of `bytes` on the drive. Both consist of whole units.
     fn for_units(
         &self,
         offset: u64,
         bytes: &mut [u8],
-        run: impl Fn(&Xts128<Aes256>, &mut [u8], u128),
+        run: impl Fn(&XtsCipher, u64, &mut [u8; UNIT_BYTES]),
     ) -> Result<(), DiskError> {
         let mut at = offset;
-        for unit in bytes.chunks_mut(UNIT as usize) {
+        for unit in bytes.as_chunks_mut().0 {
             let region = at / REGION;
             let cipher = usize::try_from(region).ok().and_then(|region| self.ciphers.get(region));
             let Some(cipher) = cipher else {
                 return Err(DiskError::Io(format!("encryption ends at {} TiB", MOST_REGIONS)));
             };
             let cipher = cipher.get_or_init(|| self.key.cipher(region));
-            run(cipher, unit, u128::from(at % REGION / UNIT));
+            run(cipher, at % REGION / UNIT, unit);
             at += UNIT;
         }
         Ok(())
     }
 
     fn decrypt(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
-        self.for_units(offset, bytes, |cipher, unit, number| {
-            if unit.iter().any(|byte| *byte != 0) {
-                cipher.decrypt_sector(unit, get_tweak_default(number));
+        self.for_units(offset, bytes, |cipher, number, unit| {
+            if *unit != [0; UNIT_BYTES] {
+                cipher.decrypt(number, unit);
             }
         })
     }
 
     fn encrypt(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
-        self.for_units(offset, bytes, |cipher, unit, number| {
-            cipher.encrypt_sector(unit, get_tweak_default(number));
-        })
+        self.for_units(offset, bytes, XtsCipher::encrypt)
     }
 
     /// Reads with `read`, which returns false if it would wait, and decrypts.

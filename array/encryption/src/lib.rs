@@ -14,6 +14,7 @@
 //! accidents.
 #![forbid(unsafe_code)]
 
+mod cipher;
 mod disk;
 mod key;
 mod key_blocks;
