@@ -40,11 +40,12 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
 }
 
 /// Returns a field of [`show`] that costs less than the whole.
-fn field(state: &CatalogState, snapshot: &Snapshot, name: &str) -> Option<Value> {
+fn field(state: &CatalogState, snapshot: &Arc<Snapshot>, name: &str) -> Option<Value> {
     Some(match name {
         "created" => json!(snapshot.created_ms),
         "destroyed" => json!(state.snapshot_destroyed_ms(snapshot).is_some()),
         "expires" => json!(snapshot.expires_ms),
+        "id" => json!(VolumeOrSnapshot::Snapshot(snapshot.clone()).uuid()),
         "name" => json!(state.snapshot_name(snapshot)),
         "provisioned" => json!(snapshot.bytes),
         "serial" => json!(snapshot.serial),

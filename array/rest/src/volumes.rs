@@ -83,7 +83,7 @@ fn reference_to_source(state: &CatalogState, volume: &Volume) -> Reference {
 }
 
 /// Returns a field of [`show`] that costs less than the whole.
-fn field(call: &Call, state: &CatalogState, volume: &Volume, now_ms: u64, name: &str) -> Option<Value> {
+fn field(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64, name: &str) -> Option<Value> {
     match name.split_once('.') {
         Some(("qos", rest)) => field_of(&show_limits(volume.qos), rest),
         Some(("source", rest)) => field_of(&reference_to_source(state, volume), rest),
@@ -94,6 +94,7 @@ fn field(call: &Call, state: &CatalogState, volume: &Volume, now_ms: u64, name: 
             "connection_count" => json!(state.hosts_of(volume.id).count()),
             "created" => json!(volume.created_ms),
             "destroyed" => json!(volume.destroyed_ms.is_some()),
+            "id" => json!(VolumeOrSnapshot::Volume(volume.clone()).uuid()),
             "name" => json!(volume.name),
             "provisioned" => json!(volume.bytes),
             "serial" => json!(volume.serial),
