@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use types::VolumeId;
 
+/// The subtype of every volume.
+const SUBTYPE: &str = "regular";
+
 /// Returns how long an object destroyed at this moment can still be recovered, in milliseconds.
 pub(crate) fn time_remaining(
     call: &Call,
@@ -66,7 +69,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         serial: volume.serial.clone(),
         source: reference_to_source(state, volume),
         space: call.app.space.of_volume(volume),
-        subtype: "regular".to_owned(),
+        subtype: SUBTYPE.to_owned(),
         threshold_percent: volume.threshold_percent,
         time_remaining: time_remaining(call, state, volume.destroyed_at(), now_ms),
         volume_group: crate::references::group_of(state, volume),
@@ -98,6 +101,7 @@ fn field(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64, n
             "name" => json!(volume.name),
             "provisioned" => json!(volume.bytes),
             "serial" => json!(volume.serial),
+            "subtype" => json!(SUBTYPE),
             "threshold_percent" => json!(volume.threshold_percent),
             "time_remaining" => json!(time_remaining(call, state, volume.destroyed_at(), now_ms)),
             _ => return None,
