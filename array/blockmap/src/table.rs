@@ -63,6 +63,11 @@ impl SlotTable {
         self.shared_sectors
     }
 
+    /// Sets the sums over all slots, after stored pages were appended that are not in memory.
+    pub fn set_sums(&mut self, shared_sectors: u64, near_limit: u64) {
+        (self.shared_sectors, self.near_limit) = (shared_sectors, near_limit);
+    }
+
     /// Sets the last generation, after which slots start with 0 again. The default is
     /// [`GENERATION_MASK`]; with less, ids come back sooner.
     pub fn set_last_generation(&mut self, last: u16) {
@@ -352,10 +357,10 @@ mod tests {
         assert_eq!((table.absent_pages(), table.absent(ids[0].slot), table.absent(ids[600].slot)), (3, Some(0), None));
         assert!(table.bytes() < before / 3);
         assert_eq!((table.used(), table.shared_sectors()), (1024, 8), "absent pages are still counted");
-        assert!(!table.load_page(0, &[0xFF; SLOT_PAGE_BYTES], |_| false), "not a page");
-        assert!(table.load_page(0, &drive[0], |_| false));
+        assert!(!table.load_page(0, &[0xFF; SLOT_PAGE_BYTES], |_| true, |_| false), "not a page");
+        assert!(table.load_page(0, &drive[0], |_| true, |_| false));
         assert_eq!(table.get(ids[9]).unwrap().place, Some(SlotPlace::single(1, 9, 8)));
-        assert!(table.load_page(2, &drive[2], |_| false), "the page is already loaded");
+        assert!(table.load_page(2, &drive[2], |_| true, |_| false), "the page is already loaded");
         assert_eq!(table.count(ids[600]), 2, "and newer than the stored one");
         let whole = table.load_all(|_| false, |page| drive.get(page as usize).cloned()).unwrap();
         assert_eq!((whole.absent_pages(), count_shared(&whole), whole.used()), (0, 8, 1024));
@@ -376,7 +381,7 @@ mod tests {
         assert_eq!(table.next_page_to_load(2048), None, "few slots are being allocated");
         assert!((0..40).all(|_| table.allocate().slot >= 8 * 256));
         assert_eq!(table.next_page_to_load(2048), Some(3), "the other pages have too few free slots");
-        assert!(table.load_page(3, &drive[3], |_| false));
+        assert!(table.load_page(3, &drive[3], |_| true, |_| false));
         (0..300).for_each(|_| assert!(table.allocate().slot < 9 * 256));
         assert_eq!(table.pages(), 9);
         table.mark_unreadable(3);

@@ -96,7 +96,8 @@ impl Reader {
 
     fn located(&self, location: &[u8]) -> Vec<u8> {
         let mut location = Input(location);
-        let [segment, sector, sectors, crc] = [(); 4].map(|()| location.number(4));
+        let (segment, sector, sectors) = (location.number(4), location.number(4), location.number(2));
+        let (_free, crc) = (location.number(2), location.number(4));
         assert_eq!(sectors, 8);
         self.stored(segment, sector, 4096, crc)
     }
@@ -105,8 +106,9 @@ impl Reader {
         let manifest = self.manifest.clone();
         let mut input = Input(&manifest);
         assert_eq!(input.bytes(8), b"IBIDMAN\0");
-        assert_eq!(input.number(4), 3);
+        assert_eq!(input.number(4), 4);
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
+        let (shared_sectors, near_limit) = (input.number(8), input.number(8));
         for _ in 0..input.number(8) {
             let name = input.number(8);
             let [blocks, root, height, mapped] = std::array::from_fn(|_| input.number(8));
@@ -139,6 +141,8 @@ impl Reader {
             let here = left.min(256);
             page.chunks(16).take(here).for_each(|location| {
                 let page = self.located(location);
+                let free = page.chunks(16).filter(|slot| at(slot, 12, 4) == 0).count();
+                assert_eq!(at(location, 10, 2), free as u64, "free slots of the page");
                 self.slots.extend(page);
             });
             assert!(page[here * 16..].iter().all(|byte| *byte == 0));
@@ -146,6 +150,19 @@ impl Reader {
         }
         self.drops = (0..input.number(8)).map(|_| input.number(8)).collect();
         assert!(input.0.is_empty());
+        assert_eq!((shared_sectors, near_limit), (self.shared_sectors(), 0));
+    }
+
+    /// Sectors of data with several references: the difference of the shares that the blocks up to
+    /// and before this one have in the sectors of their group.
+    fn shared_sectors(&self) -> u64 {
+        let share = |slot: &[u8]| {
+            let (word, count) = (at(slot, 0, 8), at(slot, 12, 4));
+            let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
+            let is_data = self.segments[(word & 0x3F_FFFF) as usize].0 == 1;
+            if count > 1 && is_data { sectors * (index + 1) / blocks - sectors * index / blocks } else { 0 }
+        };
+        self.slots.chunks(16).filter(|slot| at(slot, 12, 4) > 1).map(share).sum()
     }
 
     /// Stored bytes of the slot that a reference names.
@@ -283,9 +300,9 @@ fn range(start: u64, blocks: u64) -> BlockRange {
 fn golden_bytes_of_a_new_array() {
     let (disk, _) = create(SMALL);
     let reader = Reader::open(disk.image());
-    let mut manifest = b"IBIDMAN\0\x03\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
-    // No volumes, no values.
-    manifest.extend([0; 16]);
+    let mut manifest = b"IBIDMAN\0\x04\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
+    // No shared sectors, no slots near the limit; no volumes, no values.
+    manifest.extend([0; 16 + 16]);
     manifest.extend(16u64.to_le_bytes());
     manifest.extend([0; 16]);
     // No directory pages, no drops.

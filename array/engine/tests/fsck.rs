@@ -7,7 +7,7 @@ mod common;
 use bytes::Bytes;
 use common::{MemoryDisk, create, data, run, settle};
 use engine::{Change, Core, Op};
-use fsck::{FsckOptions, FsckReport, Region, Severity, Structure, check, layout};
+use fsck::{Finding, FsckOptions, FsckReport, Region, Severity, Structure, check, layout};
 use ondisk::ArrayGeometry;
 use std::collections::BTreeSet;
 use types::{BlockRange, Lba, VolumeId};
@@ -271,9 +271,13 @@ fn every_audit_finds_a_forged_count() {
         let report = check(&disk, READ_ONLY);
         let counts: Vec<_> = report.findings.iter().filter(|finding| finding.structure == Structure::Count).collect();
         assert_eq!(counts.len(), 1, "{from} to {to}: {}", tell(&report));
-        // The summaries still list the pages with their old checksums.
-        let others = report.findings.iter().filter(|finding| finding.structure != Structure::Count);
-        assert_eq!(others.filter(|finding| finding.structure == Structure::Summary).count(), report.findings.len() - 1);
+        // The summaries still list the pages with their old checksums, and the sum of shared
+        // sectors may change.
+        let is_expected = |finding: &&Finding| match finding.structure {
+            Structure::Count | Structure::Summary => true,
+            structure => structure == Structure::SlotTable && finding.name == "sums of the slot table",
+        };
+        assert_eq!(report.findings.iter().filter(is_expected).count(), report.findings.len(), "{}", tell(&report));
         let told = format!("reference count of slot {slot}: {to} references are recorded, but {from} were found");
         assert!(counts[0].to_string().starts_with(&told), "{}", counts[0]);
         // The engine's own audit, after replay, which may have changed the count.
@@ -283,6 +287,7 @@ fn every_audit_finds_a_forged_count() {
         let findings = fsck::FsckFindings::default();
         let checkpoint = fsck::Checkpoint::open(&disk, core.newest_superblock().clone(), &findings).unwrap();
         fsck::audit(&checkpoint, &findings, &|| true);
-        assert_eq!(findings.take().0.len(), 1);
+        let counts = findings.take().0.into_iter().filter(|finding| finding.structure == Structure::Count);
+        assert_eq!(counts.count(), 1);
     }
 }

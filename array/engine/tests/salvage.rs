@@ -140,7 +140,12 @@ fn lost_slot_tables_are_rebuilt_without_loss() {
             assert_eq!(item.len(), 2);
             let disk = MemoryDisk::from_image(intact.image());
             item.iter().for_each(|copy| damage(&disk, copy));
-            assert!(Core::recover(&disk, None).is_err(), "{}", item[0].name);
+            // Unless the array needs the page to open, its blocks cannot be read, and no others.
+            if Core::recover(&MemoryDisk::from_image(disk.image()), None).is_ok() {
+                assert_eq!(structure, Structure::SlotTable);
+                let lost = lost_blocks(&before, &contents(&MemoryDisk::from_image(disk.image())));
+                assert!(!lost.is_empty() && lost.len() < before.len());
+            }
             let report = salvage(&disk).unwrap();
             assert_eq!((report.map_pages, report.blocks, report.unreadable.len()), (0, 0, 0));
             assert!(report.slots > 0 || structure == Structure::SlotDirectory);

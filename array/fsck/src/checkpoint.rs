@@ -3,7 +3,9 @@
 
 use crate::drive::{Drive, Location};
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
-use crate::manifest::{self, LOCATIONS, Manifest, PAGE_BYTES, Segment, SegmentKind, decode_location};
+use crate::manifest::{
+    self, LOCATION_BYTES, LOCATIONS, Manifest, PAGE_BYTES, Segment, SegmentKind, decode_free_slots, decode_location,
+};
 use blockmap::{SLOTS_PER_PAGE, Slot, SlotBytes};
 use ondisk::{ManifestRun, SECTOR_BYTES, Superblock};
 use platform::Disk;
@@ -27,6 +29,8 @@ pub struct Checkpoint<'d> {
     pub(crate) manifest: Manifest,
     /// Locations of the slot table pages; `None` if unknown.
     pub(crate) slot_pages: Vec<Option<Location>>,
+    /// Free slots of these pages, as the directory states them; `None` if unknown.
+    pub(crate) free_slots: Vec<Option<u16>>,
 }
 
 /// Returns the location of a manifest run.
@@ -60,7 +64,7 @@ impl<'d> Checkpoint<'d> {
             segment.sectors = segment.sectors.max(run.sector() + sectors);
         }
         drive.mirrors = mark_mirrors(&mut manifest.segments)?;
-        let mut checkpoint = Self { drive, superblock, manifest, slot_pages: Vec::new() };
+        let mut checkpoint = Self { drive, superblock, manifest, slot_pages: Vec::new(), free_slots: Vec::new() };
         checkpoint.read_directory(findings);
         Ok(checkpoint)
     }
@@ -82,11 +86,15 @@ impl<'d> Checkpoint<'d> {
                     None => finding,
                 });
             }
-            let locations =
-                bytes.map(|bytes| bytes.chunks_exact(16).map(|bytes| decode_location(bytes).flatten()).collect());
-            self.slot_pages.extend(locations.unwrap_or_else(|| vec![None; LOCATIONS]));
+            let are_stated = self.manifest.sums.is_some();
+            for index in 0..LOCATIONS {
+                let stored = bytes.as_ref().and_then(|bytes| bytes.chunks_exact(LOCATION_BYTES).nth(index));
+                self.slot_pages.push(stored.and_then(|stored| decode_location(stored).flatten()));
+                self.free_slots.push(stored.filter(|_| are_stated).map(decode_free_slots));
+            }
         }
         self.slot_pages.truncate(self.manifest.slot_pages as usize);
+        self.free_slots.truncate(self.manifest.slot_pages as usize);
     }
 
     /// Returns the number of slots in the table.

@@ -27,6 +27,7 @@ mod salvage;
 mod space_accounting;
 mod stored;
 mod summaries;
+mod sums;
 mod superblocks;
 mod walk;
 

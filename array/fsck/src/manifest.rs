@@ -7,13 +7,17 @@ use std::collections::BTreeMap;
 use types::VolumeId;
 
 const MAGIC: &[u8] = b"IBIDMAN\0";
-const VERSION: u64 = 3;
+/// Version of a manifest with the sums of the slot table, and of one without.
+const VERSION: u64 = 4;
+const VERSION_WITHOUT_SUMS: u64 = 3;
 const NO_SUMMARY: u64 = 0xFFFF_FFFF;
 const PAGE_SECTORS: u64 = 8;
 /// Size in bytes of a page of the slot table or of its directory.
 pub(crate) const PAGE_BYTES: u32 = 4096;
 /// Number of locations in a directory page.
 pub(crate) const LOCATIONS: usize = 256;
+/// Size in bytes of a location.
+pub(crate) const LOCATION_BYTES: usize = 16;
 
 /// A volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,9 @@ pub(crate) struct Segment {
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) slot_pages: u32,
+    /// Shared sectors of data, and slots near the limit of their count, if they are stated. Then
+    /// the locations of slot table pages state their free slots, too.
+    pub(crate) sums: Option<[u64; 2]>,
     pub(crate) next_usage: u64,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
     pub(crate) segments: Vec<Segment>,
@@ -75,11 +82,19 @@ impl<'a> Input<'a> {
 /// Decodes a manifest. The error names the invalid part.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
     let input = &mut Input(bytes);
-    if input.take(MAGIC.len()) != Some(MAGIC) || input.number(4) != Some(VERSION) {
+    let version = input.take(MAGIC.len()).filter(|magic| *magic == MAGIC).and_then(|_| input.number(4));
+    if !matches!(version, Some(VERSION | VERSION_WITHOUT_SUMS)) {
         return Err("magic or version");
     }
     let slot_pages = input.number(4).ok_or("number of slot pages")? as u32;
     let next_usage = input.number(8).ok_or("next use counter")?;
+    let sums = match version {
+        Some(VERSION) => {
+            let (shared, near_limit) = (input.number(8), input.number(8));
+            Some([shared.ok_or("shared sectors")?, near_limit.ok_or("slots near the limit")?])
+        }
+        _ => None,
+    };
     let volumes = decode_volumes(input).ok_or("list of volumes")?;
     decode_values(input).ok_or("catalog values")?;
     let segments = decode_segments(input).ok_or("list of segments")?;
@@ -91,7 +106,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
     if !input.0.is_empty() {
         return Err("trailing bytes");
     }
-    Ok(Manifest { slot_pages, next_usage, volumes, segments, directory, drops })
+    Ok(Manifest { slot_pages, sums, next_usage, volumes, segments, directory, drops })
 }
 
 fn decode_volumes(input: &mut Input<'_>) -> Option<BTreeMap<VolumeId, Volume>> {
@@ -144,8 +159,8 @@ fn decode_segments(input: &mut Input<'_>) -> Option<Vec<Segment>> {
 
 fn decode_directory(input: &mut Input<'_>) -> Option<Vec<Option<Location>>> {
     let count = input.number(8)? as usize;
-    let bytes = input.take(count.checked_mul(16)?)?;
-    bytes.chunks_exact(16).map(decode_location).collect()
+    let bytes = input.take(count.checked_mul(LOCATION_BYTES)?)?;
+    bytes.chunks_exact(LOCATION_BYTES).map(decode_location).collect()
 }
 
 fn decode_drops(input: &mut Input<'_>) -> Option<Vec<SlotId>> {
@@ -162,11 +177,17 @@ fn decode_drops(input: &mut Input<'_>) -> Option<Vec<SlotId>> {
 /// Decodes a location of 16 bytes. Returns `Some(None)` if the page was never stored.
 pub(crate) fn decode_location(bytes: &[u8]) -> Option<Option<Location>> {
     let input = &mut Input(bytes);
-    let (segment, sector, sectors) = (input.number(4)? as u32, input.number(4)? as u32, input.number(4)?);
+    let (segment, sector, sectors) = (input.number(4)? as u32, input.number(4)? as u32, input.number(2)?);
+    let _free_slots = input.number(2)?;
     let at = Location { segment, sector, bytes: PAGE_BYTES, crc: input.number(4)? as u32 };
     match sectors {
         0 => Some(None),
         PAGE_SECTORS => Some(Some(at)),
         _ => None,
     }
+}
+
+/// Decodes the number of free slots that a location of 16 bytes states.
+pub(crate) fn decode_free_slots(location: &[u8]) -> u16 {
+    Input(location.get(10..).unwrap_or_default()).number(2).unwrap_or_default() as u16
 }

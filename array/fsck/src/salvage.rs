@@ -182,7 +182,8 @@ fn rebuild(
     }
     let Manifest { slot_pages, volumes, values, segments, directory, drops, .. } = &manifest;
     let segments = segments.iter().copied();
-    let bytes = ondisk::encode_manifest(*slot_pages, next_usage, volumes, values, segments, directory, drops);
+    // The next opening counts the sums, and the free slots of each page.
+    let bytes = ondisk::encode_manifest(*slot_pages, None, next_usage, volumes, values, segments, directory, drops);
     let runs = store.manifest(&bytes)?;
     Ok(Some(Superblock { sequence: superblock.sequence + 1, manifest: runs, ..superblock.clone() }))
 }
@@ -239,6 +240,7 @@ fn stored_location(at: Option<Location>) -> PageLocation {
         segment: at.segment,
         sector: at.sector,
         sectors: at.bytes / SECTOR_BYTES as u32,
+        free: 0,
         crc: at.crc,
     })
 }

@@ -140,7 +140,7 @@ impl Pass<'_, '_> {
     fn report_misplaced(&self, number: u64, place: SlotPlace) {
         let finding = Finding::new(Severity::Damage, Structure::SlotTable, format!("slot {number}"))
             .what(format!("its location (segment {}, sector {}) is outside the drive", place.segment, place.sector))
-            .meaning("Its content cannot be read, and the array cannot start.")
+            .meaning("Its content cannot be read.")
             .advice("Restore the array from a backup.");
         self.findings.add(finding);
     }
@@ -160,7 +160,7 @@ impl Pass<'_, '_> {
                 } else {
                     "its location is unknown"
                 })
-                .meaning("The content of its 256 slots cannot be read, and the array cannot start.")
+                .meaning("The content of its 256 slots cannot be read.")
                 .advice("Restore the array from a backup.");
             self.findings.add(finding);
         }
@@ -347,7 +347,7 @@ impl Pass<'_, '_> {
         };
         if has_all && found != u64::from(segment.live) {
             let what = format!("{} live sectors are recorded, but {found} were found", segment.live);
-            add(what, "The array cannot start with a wrong account.");
+            add(what, "Space may be leaked, or reused while data still need it.");
         }
         let is_unused = matches!(segment.kind, SegmentKind::Free | SegmentKind::Mirror);
         if !is_unused && end > segment.sectors {
@@ -404,6 +404,9 @@ fn lost(finding: Finding, item: &StoredItem) -> Finding {
         ItemKind::MapPage(_) => finding
             .meaning("The range that it maps is lost. Reading it returns a medium error.")
             .advice("Restore the affected volumes, or rewrite the whole range."),
+        ItemKind::SlotPage(_) => finding
+            .meaning("The content of its 256 slots cannot be read.")
+            .advice("Run `ibid fsck --salvage`, or restore the affected volumes."),
         _ => finding.meaning("The array cannot start without it.").advice("Restore the array from a backup."),
     }
 }

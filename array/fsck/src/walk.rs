@@ -8,6 +8,7 @@ use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::Volume;
 use crate::pages::{self, Entry, MapPage, PageSlot, PageSlots};
+use crate::sums::Sums;
 use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
 use rustc_hash::FxHashMap;
 use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES};
@@ -110,10 +111,12 @@ impl Walk<'_, '_> {
     fn load_slots(&mut self) -> bool {
         let (left, tags, pages) = (&mut self.left, &mut self.tags, &mut self.pages);
         let (checkpoint, marked, is_partial) = (self.checkpoint, &mut self.marked, &mut self.is_partial);
-        checkpoint.each_slot_while(
+        let mut sums = Sums::new(checkpoint);
+        let is_complete = checkpoint.each_slot_while(
             &|| (self.should_continue)(),
             |number, slot| {
                 let is_page = slot.place.is_some_and(|place| checkpoint.is_metadata(place.segment));
+                sums.add(number, &slot, is_page);
                 left[number as usize] = slot.count;
                 tags[number as usize] =
                     slot.generation | if slot.count > 0 { IN_USE } else { 0 } | if is_page { IS_PAGE } else { 0 };
@@ -124,7 +127,11 @@ impl Walk<'_, '_> {
             },
             // The read pass reports the page.
             |_| *is_partial = true,
-        )
+        );
+        if is_complete && !*is_partial {
+            sums.compare(checkpoint, self.findings);
+        }
+        is_complete
     }
 
     fn mark_roots(&mut self) {

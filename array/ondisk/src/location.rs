@@ -8,17 +8,22 @@ pub const LOCATIONS_PER_PAGE: usize = 256;
 /// Bytes of a page of the slot directory.
 pub const DIRECTORY_PAGE_BYTES: usize = LOCATIONS_PER_PAGE * LOCATION_BYTES;
 const LOCATION_BYTES: usize = 16;
+const FREE_SHIFT: u32 = 16;
+const SECTORS_MASK: u32 = (1 << FREE_SHIFT) - 1;
 
 /// Where a page of the slot table or of its directory is stored. Takes 16 bytes in a directory
-/// page: segment, sector, sectors and CRC32C, 32 bits each.
+/// page: segment and sector of 32 bits, sectors and free slots of 16 bits, CRC32C of 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageLocation {
     /// The segment.
     pub segment: u32,
     /// First sector within the segment.
     pub sector: u32,
-    /// Length in sectors; 0 for a page that was never stored.
+    /// Length in sectors, at most 65 535; 0 for a page that was never stored.
     pub sectors: u32,
+    /// Free slots in a page of the slot table, so that it need not be read when the array is
+    /// opened; 0 for a page of the directory.
+    pub free: u16,
     /// CRC32C of the page.
     pub crc: u32,
 }
@@ -26,11 +31,14 @@ pub struct PageLocation {
 impl PageLocation {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        [self.segment, self.sector, self.sectors, self.crc].into_iter().for_each(|word| out.put_u32_le(word));
+        let lengths = u32::from(self.free) << FREE_SHIFT | self.sectors & SECTORS_MASK;
+        [self.segment, self.sector, lengths, self.crc].into_iter().for_each(|word| out.put_u32_le(word));
     }
 
     /// Removes one location from the front of `input`.
     pub fn decode(input: &mut Bytes) -> Option<Self> {
-        Some(Self { segment: get_u32(input)?, sector: get_u32(input)?, sectors: get_u32(input)?, crc: get_u32(input)? })
+        let (segment, sector, lengths) = (get_u32(input)?, get_u32(input)?, get_u32(input)?);
+        let free = u16::try_from(lengths >> FREE_SHIFT).ok()?;
+        Some(Self { segment, sector, sectors: lengths & SECTORS_MASK, free, crc: get_u32(input)? })
     }
 }

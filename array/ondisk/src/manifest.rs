@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use types::VolumeId;
 
 const MAGIC: [u8; 8] = *b"IBIDMAN\0";
-const VERSION: u32 = 3;
+/// Version of a manifest with the sums of the slot table, and of one without.
+const VERSION: u32 = 4;
+const VERSION_WITHOUT_SUMS: u32 = 3;
 const SEGMENT_FREE: u8 = 0;
 const SEGMENT_DATA: u8 = 1;
 const SEGMENT_METADATA: u8 = 2;
@@ -44,11 +46,23 @@ pub struct ManifestSegment {
     pub usage: u64,
 }
 
+/// Sums over all slots, which a reader of the whole slot table would find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotSums {
+    /// Sectors of data that several references share.
+    pub shared_sectors: u64,
+    /// Slots that have reached the limit for deliberate sharing.
+    pub near_limit: u64,
+}
+
 /// The manifest of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// Pages of the slot table.
     pub slot_pages: u32,
+    /// Sums over the slots. `None` if they, and the free slots of each page, must be counted: after
+    /// a salvage, and in arrays of before.
+    pub sums: Option<SlotSums>,
     /// Usage number of the next segment that is opened.
     pub next_usage: u64,
     /// The volumes, by id.
@@ -66,6 +80,7 @@ pub struct Manifest {
 /// Encodes a manifest from its parts, which are those of [`Manifest`], without copying them first.
 pub fn encode_manifest(
     slot_pages: u32,
+    sums: Option<SlotSums>,
     next_usage: u64,
     volumes: &[ManifestVolume],
     values: &BTreeMap<Bytes, Bytes>,
@@ -75,9 +90,13 @@ pub fn encode_manifest(
 ) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_slice(&MAGIC);
-    out.put_u32_le(VERSION);
+    out.put_u32_le(if sums.is_some() { VERSION } else { VERSION_WITHOUT_SUMS });
     out.put_u32_le(slot_pages);
     out.put_u64_le(next_usage);
+    if let Some(SlotSums { shared_sectors, near_limit }) = sums {
+        out.put_u64_le(shared_sectors);
+        out.put_u64_le(near_limit);
+    }
     out.put_u64_le(volumes.len() as u64);
     for volume in volumes {
         out.put_u64_le(volume.id.0);
@@ -119,11 +138,17 @@ impl Manifest {
     /// Decodes a manifest. Returns `None` if the bytes, whose checksum is right, are not one.
     pub fn decode(mut bytes: Bytes) -> Option<Self> {
         let input = &mut bytes;
-        if take(input, MAGIC.len())? != MAGIC[..] || get_u32(input)? != VERSION {
+        if take(input, MAGIC.len())? != MAGIC[..] {
             return None;
         }
+        let version = get_u32(input)?;
         let slot_pages = get_u32(input)?;
         let next_usage = get_u64(input)?;
+        let sums = match version {
+            VERSION => Some(SlotSums { shared_sectors: get_u64(input)?, near_limit: get_u64(input)? }),
+            VERSION_WITHOUT_SUMS => None,
+            _ => return None,
+        };
         let count = get_u64(input)?;
         let volumes = (0..count).map(|_| decode_volume(input)).collect::<Option<_>>()?;
         let mut values = BTreeMap::new();
@@ -137,7 +162,7 @@ impl Manifest {
         let directory = (0..count).map(|_| PageLocation::decode(input)).collect::<Option<_>>()?;
         let count = get_u64(input)?;
         let drops = (0..count).map(|_| get_u64(input)).collect::<Option<_>>()?;
-        input.is_empty().then_some(Self { slot_pages, next_usage, volumes, values, segments, directory, drops })
+        input.is_empty().then_some(Self { slot_pages, sums, next_usage, volumes, values, segments, directory, drops })
     }
 }
 
@@ -169,24 +194,27 @@ mod tests {
         let segment = ManifestSegment { mirror: Some(3), live: 5, sectors: 9, summary: Some(8), usage: 77 };
         Manifest {
             slot_pages: 3,
+            sums: Some(SlotSums { shared_sectors: 11, near_limit: 12 }),
             next_usage: 78,
             volumes: vec![ManifestVolume { id: VolumeId(4), blocks: 80, root: 1 << 60, height: 2, mapped: 6 }],
             values: [(Bytes::from_static(b"key"), Bytes::from_static(b"value"))].into(),
             segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, mirror: None, ..segment }), None],
-            directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, crc: 4 }],
+            directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, free: 256, crc: 4 }],
             drops: vec![9, 10],
         }
     }
 
     fn encode(manifest: &Manifest) -> Vec<u8> {
-        let Manifest { slot_pages, next_usage, volumes, values, segments, directory, drops } = manifest;
+        let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops } = manifest;
         let segments = segments.iter().copied();
-        encode_manifest(*slot_pages, *next_usage, volumes, values, segments, directory, drops)
+        encode_manifest(*slot_pages, *sums, *next_usage, volumes, values, segments, directory, drops)
     }
 
     #[test]
     fn encoded_manifest_decodes_to_the_same_values() {
         assert_eq!(Manifest::decode(encode(&example()).into()), Some(example()));
+        let without_sums = Manifest { sums: None, ..example() };
+        assert_eq!(Manifest::decode(encode(&without_sums).into()), Some(without_sums));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::SlotTable;
 use super::frame::{Frame, MAX_PAGES, page_of};
 use crate::reference::SlotId;
-use crate::slot::SLOTS_PER_PAGE;
+use crate::slot::{SLOTS_PER_PAGE, SlotPlace};
 use crate::slot_page::SlotPage;
 
 /// Slots in a page.
@@ -135,16 +135,33 @@ impl SlotTable {
         true
     }
 
+    /// Appends a stored page that is not in memory and has `free` free slots.
+    pub fn append_absent(&mut self, free: u16) {
+        self.frames.push(Frame { free, ..Frame::default() });
+        self.free += u64::from(free);
+    }
+
+    /// Returns the number of free slots in a page.
+    pub fn free_in(&self, number: u32) -> u16 {
+        self.frames[number as usize].free
+    }
+
     /// Loads an absent page from its stored bytes. A page that is in memory stays unchanged.
-    /// Returns false if the bytes are not valid for that page.
-    pub fn load_page(&mut self, number: u32, bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> bool {
+    /// Returns false if the bytes are not valid for that page, or `is_inside` is false for a place.
+    pub fn load_page(
+        &mut self,
+        number: u32,
+        bytes: &[u8],
+        is_inside: impl Fn(SlotPlace) -> bool,
+        is_metadata: impl Fn(u32) -> bool,
+    ) -> bool {
         let Some(frame) = self.frames.get_mut(number as usize) else { return false };
         if frame.page.is_some() {
             return true;
         }
-        let Some(page) = SlotPage::decode(bytes, is_metadata).filter(|page| page.sums().free == frame.free) else {
-            return false;
-        };
+        let are_inside = |page: &SlotPage| page.slots.iter().filter_map(|slot| slot.values().place).all(&is_inside);
+        let is_valid = |page: &SlotPage| page.sums().free == frame.free && are_inside(page);
+        let Some(page) = SlotPage::decode(bytes, is_metadata).filter(|page| is_valid(page)) else { return false };
         frame.page = Some(page);
         frame.is_unreadable = false;
         frame.was_used.set(true);
@@ -264,7 +281,7 @@ impl SlotTable {
     ///
     /// # Errors
     ///
-    /// Returns the number of the page that could not be read.
+    /// Returns the number of a page that could not be read or has another number of free slots.
     pub fn load_all(
         &self,
         is_metadata: impl Fn(u32) -> bool,
@@ -277,6 +294,9 @@ impl SlotTable {
                 Some(page) => page.clone(),
                 None => load(number).and_then(|bytes| SlotPage::decode(&bytes, &is_metadata)).ok_or(number)?,
             };
+            if page.sums().free != frame.free {
+                return Err(number);
+            }
             whole.append(page, frame.free);
         }
         // The totals are copied, not recomputed, because the auditor verifies them.

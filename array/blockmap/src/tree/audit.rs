@@ -1,6 +1,7 @@
 //! Map audit: recounts every reference and compares the result with the slot table.
 
 use super::{Map, Root};
+use crate::count_limit::is_near_limit;
 use crate::page::{Page, Subtree, entry_span, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::table::SlotTable;
@@ -58,6 +59,14 @@ pub enum AuditViolation {
         /// Total in the slot table.
         counted: u64,
         /// Total found.
+        found: u64,
+    },
+    /// The slot table's number of slots near the limit of their count is wrong.
+    #[error("{counted} slots are recorded as near the limit of their count, but {found} were found")]
+    WrongNearLimit {
+        /// Number in the slot table.
+        counted: u64,
+        /// Number found.
         found: u64,
     },
 }
@@ -149,19 +158,23 @@ impl Map {
 
 /// Compares the counts in the slots, and the stated numbers of mapped blocks, with the facts found.
 fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, stated: &[(SlotId, u64)]) -> Result<(), AuditViolation> {
-    let mut shared = 0;
+    let (mut shared, mut near_limit) = (0, 0);
     for number in 0..slots.len() {
         let (slot, found) = (slots.number(number), found.get(&number));
         let (counted, references) = (slot.map_or(0, |slot| slot.count), found.map_or(0, |found| found.references));
         if counted != references {
             return Err(AuditViolation::WrongCount { slot: number, counted, found: references });
         }
+        near_limit += u64::from(is_near_limit(counted));
         let is_shared = references > 1 && found.is_some_and(|found| found.level.is_none());
         let place = slot.and_then(|slot| slot.place).filter(|_| is_shared);
         shared += place.map_or(0, |place| u64::from(place.share()));
     }
     if shared != slots.shared_sectors() {
         return Err(AuditViolation::WrongShared { counted: slots.shared_sectors(), found: shared });
+    }
+    if near_limit != slots.near_limit() {
+        return Err(AuditViolation::WrongNearLimit { counted: slots.near_limit(), found: near_limit });
     }
     stated.iter().try_for_each(|(id, counted)| {
         let actual = found.get(&id.slot).map_or(0, |found| found.mapped);

@@ -20,7 +20,7 @@ use blockmap::{Ref, SLOT_PAGE_BYTES};
 use bytes::Bytes;
 use ondisk::{
     ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestVolume, PageLocation, SUPERBLOCK_COPIES,
-    SegmentWriter, Superblock, encode_manifest, superblock_offset,
+    SegmentWriter, SlotSums, Superblock, encode_manifest, superblock_offset,
 };
 use platform::Durability;
 use std::collections::BTreeSet;
@@ -258,6 +258,10 @@ impl Checkpointer {
         let drops: Vec<u64> = state.map.drops().map(|id| Ref::page(id).to_bits()).collect();
         encode_manifest(
             self.slot_directory.len() as u32,
+            Some(SlotSums {
+                shared_sectors: state.map.slots.shared_sectors(),
+                near_limit: state.map.slots.near_limit(),
+            }),
             pool.next_usage(),
             &volumes,
             &state.values,

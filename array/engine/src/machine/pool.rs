@@ -111,6 +111,8 @@ pub(crate) struct Pool {
     live_data_sectors: u64,
     /// Sealed segments without references.
     dead: u64,
+    /// More sectors were removed from a segment than its account had.
+    is_overdrawn: bool,
 }
 
 impl Pool {
@@ -147,6 +149,7 @@ impl Pool {
             live_sectors,
             live_data_sectors,
             dead,
+            is_overdrawn: false,
         }
     }
 
@@ -341,13 +344,19 @@ impl Pool {
         self.live_data_sectors += if kind == Kind::Data { u64::from(sectors) } else { 0 };
     }
 
+    /// True if more sectors were removed from a segment than its account had: the account was wrong
+    /// when the array was opened, or is wrong by a bug. The core stops before a checkpoint could
+    /// free such a segment.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.is_overdrawn
+    }
+
     /// Removes live sectors from a segment.
     pub(crate) fn dead_sectors(&mut self, segment: u32, sectors: u32) {
-        let kind = self.segments[segment as usize].kind;
-        self.change(segment, |state| {
-            assert!(state.live >= sectors, "segment {segment} has fewer live sectors than are removed");
-            state.live -= sectors;
-        });
+        let Segment { kind, live, .. } = self.segments[segment as usize];
+        self.is_overdrawn |= live < sectors;
+        let sectors = sectors.min(live);
+        self.change(segment, |state| state.live -= sectors);
         self.live_sectors -= u64::from(sectors);
         self.live_data_sectors -= if kind == Kind::Data { u64::from(sectors) } else { 0 };
     }

@@ -9,7 +9,7 @@ use super::group::{GroupCache, StoredGroup};
 use super::options::Options;
 use super::pool::Pool;
 use super::volume::Volumes;
-use blockmap::{Freed, Map, Page, Ref, Root, SlotId};
+use blockmap::{Freed, Map, Page, Ref, Root, SlotId, SlotPlace};
 use bytes::Bytes;
 use ondisk::{ArrayGeometry, manifest_value_bytes};
 use std::collections::BTreeMap;
@@ -102,9 +102,14 @@ impl ArrayState {
         Some((StoredGroup::new(&self.geometry, &slot, place, usage), place.index))
     }
 
-    /// Loads a page of the slot table from its stored bytes. False if they are not such a page.
+    /// Loads a page of the slot table from its stored bytes. False if they are not such a page, or
+    /// name a place outside the segments.
     pub(crate) fn load_slot_page(&mut self, pool: &Pool, page: u32, bytes: &[u8]) -> bool {
-        self.map.slots.load_page(page, bytes, |segment| pool.is_metadata(segment))
+        let (segments, sectors) = (self.geometry.segments(), self.geometry.segment_sectors());
+        let is_inside = |place: SlotPlace| {
+            place.segment < segments && u32::from(place.sector) + u32::from(place.sectors) <= sectors
+        };
+        self.map.slots.load_page(page, bytes, is_inside, |segment| pool.is_metadata(segment))
     }
 
     /// Makes the next checkpoint store a map page again, from memory or, if it is not loaded,

@@ -24,6 +24,7 @@ impl Core {
         if self.stopped.is_some() {
             return self.tick_stopped();
         }
+        self.stop_if_overdrawn();
         self.space.pool.free_unpinned();
         if self.space.backpressure.space && !self.frees_space() {
             self.space.pool.revoke_checkpoint_pins();
@@ -147,12 +148,21 @@ impl Core {
         if self.checkpointer.is_barrier() && self.log.pending() > 0 {
             self.kick();
         }
+        self.stop_if_overdrawn();
         let is_drained = self.destager.dirty.unplaced() == 0 && self.log.pending() == 0;
-        if self.checkpointer.is_barrier() && is_drained && has_space(self) {
+        if self.stopped.is_none() && self.checkpointer.is_barrier() && is_drained && has_space(self) {
             match self.freeze() {
                 Some(()) => self.checkpointer.flush_if_written(&mut self.dispatcher),
                 None => self.stop("no space for a checkpoint"),
             }
+            self.stop_if_overdrawn();
+        }
+    }
+
+    /// Stops the core if a segment has fewer live sectors than were removed from it.
+    fn stop_if_overdrawn(&mut self) {
+        if self.space.pool.is_overdrawn() {
+            self.stop_inconsistent("the account of a segment is wrong; run `ibid fsck`");
         }
     }
 

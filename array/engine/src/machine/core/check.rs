@@ -82,7 +82,19 @@ impl Core {
 
     /// Checks that the live sectors of every segment are those that the slots (`found`) and the
     /// metadata take.
-    pub(super) fn check_accounts(&self, mut found: Vec<u64>) -> Result<(), RecoverError> {
+    pub(super) fn check_accounts(&self, found: Vec<u64>) -> Result<(), RecoverError> {
+        self.compare_accounts(found, |live, found| live == found)
+    }
+
+    /// Checks that no segment has fewer live sectors than the slot table, its directory and the
+    /// manifest take.
+    pub(super) fn check_located(&self) -> Result<(), RecoverError> {
+        self.compare_accounts(vec![0; self.space.pool.segments().len()], |live, found| live >= found)
+    }
+
+    /// Adds the sectors of metadata that are known from their locations to `found`, and compares
+    /// the sums with the accounts.
+    fn compare_accounts(&self, mut found: Vec<u64>, is_right: fn(u64, u64) -> bool) -> Result<(), RecoverError> {
         for at in self.checkpointer.page_locations() {
             self.check_place(&mut found, at.segment, at.sector, at.sectors, at.sectors)?;
         }
@@ -90,8 +102,8 @@ impl Core {
             self.check_place(&mut found, segment, 0, sectors, sectors)?;
         }
         let segments = self.space.pool.segments();
-        let is_counted = segments.iter().zip(&found).all(|(segment, found)| u64::from(segment.live) == *found);
-        if is_counted { Ok(()) } else { Err(RecoverError::Damaged("the account of the segments")) }
+        let are_right = segments.iter().zip(&found).all(|(segment, found)| is_right(u64::from(segment.live), *found));
+        if are_right { Ok(()) } else { Err(RecoverError::Damaged("the account of the segments")) }
     }
 
     /// Checks that the roots of volumes, and pages in the drop queue, are stored map pages.

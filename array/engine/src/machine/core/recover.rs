@@ -1,4 +1,4 @@
-//! Opens an array: superblock, manifest, slot table, then the log.
+//! Opens an array: superblock, manifest, slot directory, then the log.
 
 use super::Core;
 use super::check::{check_manifest, check_superblock};
@@ -23,8 +23,10 @@ use crate::machine::scheduler::Scheduler;
 use crate::machine::space::Space;
 use crate::machine::state::ArrayState;
 use crate::machine::volume::{Volume, Volumes};
-use blockmap::{Absent, Ref, RefTarget, Root};
-use ondisk::{LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Superblock, superblock_offset};
+use blockmap::{Absent, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE};
+use ondisk::{
+    LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, SECTOR_BYTES, SlotSums, Superblock, superblock_offset,
+};
 use platform::{Disk, DiskError, Durability};
 use types::Lsn;
 use wal::{Chain, LogOp, Replay, ReplayError, Ring};
@@ -48,11 +50,15 @@ impl Core {
         }
         let manifest = read_manifest(disk, &superblock)?;
         check_manifest(&superblock, &manifest)?;
-        let (slot_pages, locations, drops) = (manifest.slot_pages, manifest.directory.clone(), manifest.drops.clone());
+        let (slot_pages, sums, drops) = (manifest.slot_pages, manifest.sums, manifest.drops.clone());
+        let directory = manifest.directory.clone();
         let options = options.unwrap_or_else(|| Options::for_geometry(&superblock.geometry));
         let mut core = Self::assemble(&superblock, manifest, options);
-        let found = core.read_slots(disk, slot_pages, locations)?;
-        core.check_accounts(found)?;
+        core.read_directory(disk, slot_pages, &directory)?;
+        match sums {
+            Some(sums) => core.trust_slots(sums)?,
+            None => core.count_slots(disk)?,
+        }
         for bits in drops {
             if let Some(RefTarget::Page(id)) = Ref::from_bits(bits).map(Ref::target) {
                 core.state.map.restore_drop(id);
@@ -71,6 +77,9 @@ impl Core {
             disk.write_at(superblock_offset(copy), &[&superblock.encode(copy)], Durability::Durable)?;
         }
         let report = core.replay(disk, &superblock)?;
+        if core.space.pool.is_overdrawn() {
+            return Err(RecoverError::Damaged("the account of the segments"));
+        }
         Ok((core, report))
     }
 
@@ -114,45 +123,56 @@ impl Core {
         }
     }
 
-    /// Reads the slot table; as many of its pages stay loaded as the budget allows. Returns the
-    /// sectors that its slots name, by segment.
-    fn read_slots(
-        &mut self,
-        disk: &dyn Disk,
-        pages: u32,
-        directory: Vec<PageLocation>,
-    ) -> Result<Vec<u64>, RecoverError> {
-        let geometry = self.state.geometry;
+    /// Reads the slot directory.
+    fn read_directory(&mut self, disk: &dyn Disk, pages: u32, directory: &[PageLocation]) -> Result<(), RecoverError> {
         let slot_directory = &mut self.checkpointer.slot_directory;
-        for bytes in read_pages(disk, &geometry, &self.space.pool, &directory) {
+        for bytes in read_pages(disk, &self.state.geometry, &self.space.pool, directory) {
             let mut bytes = bytes.ok_or(RecoverError::Damaged("a page of the slot directory"))?;
             for _ in 0..LOCATIONS_PER_PAGE {
                 slot_directory.extend(PageLocation::decode(&mut bytes));
             }
         }
         slot_directory.truncate(pages as usize);
-        if slot_directory.len() != pages as usize {
-            return Err(RecoverError::Damaged("the slot directory"));
+        if slot_directory.len() == pages as usize { Ok(()) } else { Err(RecoverError::Damaged("the slot directory")) }
+    }
+
+    /// Takes the sums and the free slots of each page from the checkpoint. Pages of the slot table
+    /// are read when their slots are needed.
+    fn trust_slots(&mut self, sums: SlotSums) -> Result<(), RecoverError> {
+        let slots = &mut self.state.map.slots;
+        for location in &self.checkpointer.slot_directory {
+            if location.sectors as usize != SLOT_PAGE_BYTES / SECTOR_BYTES as usize
+                || usize::from(location.free) > SLOTS_PER_PAGE
+            {
+                return Err(RecoverError::Damaged("a location in the slot directory"));
+            }
+            slots.append_absent(location.free);
         }
+        slots.set_sums(sums.shared_sectors, sums.near_limit);
+        self.check_located()
+    }
+
+    /// Reads the whole slot table and counts what the checkpoint does not state; as many pages stay
+    /// loaded as the budget allows. The next checkpoint stores the counts.
+    fn count_slots(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
+        let pages = self.checkpointer.slot_directory.len();
         let mut found = vec![0; self.space.pool.segments().len()];
-        let mut read = Vec::new().into_iter();
-        for page in 0..pages {
-            if (page as usize).is_multiple_of(PAGES_PER_BATCH) {
-                let batch =
-                    self.checkpointer.slot_directory.chunks(PAGES_PER_BATCH).nth(page as usize / PAGES_PER_BATCH);
-                read = read_pages(disk, &geometry, &self.space.pool, batch.unwrap_or_default()).into_iter();
+        for first in (0..pages).step_by(PAGES_PER_BATCH) {
+            let batch = &self.checkpointer.slot_directory[first..pages.min(first + PAGES_PER_BATCH)];
+            let read = read_pages(disk, &self.state.geometry, &self.space.pool, batch);
+            for (page, bytes) in (first as u32..).zip(read) {
+                let Self { state, space, .. } = self;
+                let is_metadata = |segment| space.pool.is_metadata(segment);
+                if !bytes.is_some_and(|bytes| state.map.slots.append_stored(&bytes, is_metadata)) {
+                    return Err(RecoverError::Damaged("a page of the slot table"));
+                }
+                self.check_places(page, &mut found)?;
+                self.checkpointer.slot_directory[page as usize].free = self.state.map.slots.free_in(page);
+                self.loader.evict_pages(&mut self.state);
             }
-            let bytes = read.next().flatten();
-            let Self { state, space, .. } = self;
-            let is_intact = bytes
-                .is_some_and(|bytes| state.map.slots.append_stored(&bytes, |segment| space.pool.is_metadata(segment)));
-            if !is_intact {
-                return Err(RecoverError::Damaged("a page of the slot table"));
-            }
-            self.check_places(page, &mut found)?;
-            self.loader.evict_pages(&mut self.state);
         }
-        Ok(found)
+        (0..pages.div_ceil(LOCATIONS_PER_PAGE)).for_each(|page| self.checkpointer.touch_directory(page));
+        self.check_accounts(found)
     }
 
     fn replay(&mut self, disk: &dyn Disk, superblock: &Superblock) -> Result<Recovery, RecoverError> {
