@@ -4,8 +4,10 @@
 #![allow(clippy::expect_used, reason = "a benchmark that fails panics")]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a failed test panics"))]
 
+mod aged_disk;
 mod noise_disk;
 
+pub use aged_disk::{AgedDisk, VOLUME as AGED_VOLUME};
 pub use noise_disk::{NoiseDisk, noise_block};
 
 use bytes::Bytes;

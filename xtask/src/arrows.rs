@@ -113,6 +113,7 @@ const PARTS: &[Part] = &[
             "ondisk",
             "wal",
             "blockmap",
+            "fsck",
             "encryption",
             "engine",
             "telemetry",
