@@ -24,6 +24,8 @@ pub(super) const SEED: u64 = 2015;
 /// Pieces of 1 MiB compared after a copy, spread over the disk, to detect a copy of wrong blocks.
 pub(super) const CHECKED_PIECES: u64 = 8;
 
+/// Copies that are checked and removed at once, after the time of a round was taken.
+const AT_ONCE: usize = 8;
 /// Setting of the samples of [`CopyDatastores::plain_copy`].
 const PLAIN: &str = "plain READ and WRITE";
 /// The most bytes of a plain copy: more do not change its rate.
@@ -136,12 +138,13 @@ impl CopyDatastores<'_> {
             copied.time += clock::now().duration_since(begun);
             copied.rounds += 1;
             let to = self.destination();
-            for name in &names {
+            let checked = names.iter().map(|name| async move {
                 let copy = to.open(name, FileAccess::Read, self.bench.mover()).await?;
                 self.check(&copy, what, 1).await?;
                 copy.close().await?;
-                to.discard(name).await?;
-            }
+                to.discard(name).await
+            });
+            stream::iter(checked).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         }
         Ok(copied)
     }
@@ -161,12 +164,13 @@ impl CopyDatastores<'_> {
         let (time, counted) = (clock::now().duration_since(begun), self.counters().since(&before));
         source.close().await?;
         let mut copied = CopyResult { time, rounds: 1, ..CopyResult::default() };
-        for ((copy, report), name) in copies.into_iter().zip(&names) {
-            copied.add(&report, settings);
+        copies.iter().for_each(|(_, report)| copied.add(report, settings));
+        let checked = copies.into_iter().zip(&names).map(|((copy, _), name)| async move {
             self.check(&copy, template.what, pieces).await?;
             copy.close().await?;
-            to.discard(name).await?;
-        }
+            to.discard(name).await
+        });
+        stream::iter(checked).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         copied.all = HostCommands::of(&counted, copied.work);
         Ok(copied)
     }

@@ -27,7 +27,7 @@ const KINDS: [Kind; 4] = [
 ];
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
-    let data = bench.scale.pick(768 * MIB, 75 * GIB);
+    let data = bench.scale.pick(512 * MIB, 75 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(3 + 2 * KINDS.len() * bench.repetitions as usize);
     let mut templates = Vec::new();

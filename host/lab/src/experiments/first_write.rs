@@ -41,7 +41,7 @@ const KINDS: [Kind; 5] = [
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let size = bench.scale.pick(192 * MIB, 4 * GIB);
-    let filled = bench.scale.pick(512 * MIB, 20 * GIB);
+    let filled = bench.scale.pick(384 * MIB, 20 * GIB);
     bench.say("creating a datastore");
     let store = LabDatastore::format(bench, 0, "esx01", None).await?;
     let pattern = Pattern::new(Reducibility::VIRTUAL_MACHINE, SEED);

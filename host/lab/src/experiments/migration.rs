@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_millis(50);
 const CHECKED_WRITES: usize = 16;
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
-    let data = bench.scale.pick(512 * MIB, 50 * GIB);
+    let data = bench.scale.pick(384 * MIB, 50 * GIB);
     let size = bench.scale.pick(GIB, 100 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 2 * STATES.len() * bench.repetitions as usize);

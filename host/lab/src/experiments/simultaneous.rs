@@ -23,7 +23,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     let size = bench.scale.pick(256 * MIB, 100 * GIB);
     // Sixteen copies of 50 GB through the host would take an hour on a small machine; 4 GB show the
     // same effect.
-    let data = bench.scale.pick(128 * MIB, 4 * GIB);
+    let data = bench.scale.pick(96 * MIB, 4 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + (1 + 2 * (COUNTS.len() + 1)) * bench.repetitions as usize);
     bench.step("creating a template");

@@ -105,7 +105,7 @@ struct UnmapDatastores {
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let free = bench.scale.pick(TIB / 8, 4 * TIB).min(bench.target.disk(0)?.bytes / GIB * GIB / 10 * 9);
-    let secs = bench.scale.pick(1.5, 10.0);
+    let secs = bench.scale.pick(1.0, 10.0);
     bench.say("creating datastores");
     let same_host = LabDatastore::format(bench, 0, "esx01", Some(free)).await?;
     let other_host = LabDatastore::join(bench, 0, "esx02").await?;
