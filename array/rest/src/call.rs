@@ -9,9 +9,9 @@ use crate::oauth;
 use crate::query::Query;
 use crate::slots::ConnectionSlot;
 use api::{ErrorCode, Items, MAX_BODY_BYTES, NEXT_TOKEN_HEADER};
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use catalog::{Audit, CatalogError, Draft, Role};
@@ -175,16 +175,16 @@ fn check_context(query: &Query, array: &str) -> Result<(), RestError> {
 
 /// A successful answer.
 pub(crate) struct Answer {
-    body: Option<Value>,
+    /// The JSON text; `None` for an empty body.
+    body: Option<Bytes>,
     next: Option<String>,
 }
 
 impl Answer {
     /// A list, or one page of a list.
     pub(crate) fn list<T: Serialize>(items: Items<T>) -> Result<Self, RestError> {
-        let next = items.continuation_token.clone();
-        let body = serde_json::to_value(items).map_err(|error| RestError::Internal(error.to_string()))?;
-        Ok(Self { body: Some(body), next })
+        let body = serde_json::to_vec(&items).map_err(|error| RestError::Internal(error.to_string()))?;
+        Ok(Self { body: Some(body.into()), next: items.continuation_token })
     }
 
     /// A complete list.
@@ -192,15 +192,17 @@ impl Answer {
         Self::list(Items::all(items))
     }
 
-    /// An object that is not a list.
-    pub(crate) fn object(body: Value) -> Self {
-        Self { body: Some(body), next: None }
+    /// A document that is not a list, as JSON text.
+    pub(crate) fn document(text: &'static str) -> Self {
+        Self { body: Some(Bytes::from_static(text.as_bytes())), next: None }
     }
 
     /// Returns the items, and the token of the next page.
-    pub(crate) fn into_items(self) -> (Vec<Value>, Option<String>) {
-        let items = self.body.and_then(|mut body| body.get_mut("items").map(Value::take));
-        (items.and_then(|items| serde_json::from_value(items).ok()).unwrap_or_default(), self.next)
+    pub(crate) fn into_items(self) -> Result<(Vec<Value>, Option<String>), RestError> {
+        let Some(body) = self.body else { return Ok((Vec::new(), self.next)) };
+        let list: Items<Value> =
+            serde_json::from_slice(&body).map_err(|error| RestError::Internal(error.to_string()))?;
+        Ok((list.items, self.next))
     }
 
     /// An empty body, after a deletion.
@@ -212,7 +214,7 @@ impl Answer {
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let mut response = match self.body {
-            Some(body) => Json(body).into_response(),
+            Some(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
             None => StatusCode::OK.into_response(),
         };
         if let Some(next) = self.next.and_then(|next| HeaderValue::from_str(&next).ok()) {

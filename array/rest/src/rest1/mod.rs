@@ -177,7 +177,7 @@ impl Request1<'_> {
             let uri = format!("{path}?{}", pairs.join("&"));
             let uri: Uri =
                 uri.parse().map_err(|_| RestError::bad(ErrorCode::InvalidRequest, "The call is too long."))?;
-            let (items, next) = (route.action)(&self.call.derived(method.clone(), uri, body.clone())?)?.into_items();
+            let (items, next) = (route.action)(&self.call.derived(method.clone(), uri, body.clone())?)?.into_items()?;
             all.extend(items);
             token = next;
             if token.is_none() {
