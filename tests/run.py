@@ -23,7 +23,7 @@
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
---full runs the long sizes (make soak).
+Suites that mostly wait run beside the others, unless --one-by-one is given. --full runs the long sizes (make soak).
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ import json
 import os
 import platform
 import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from ibid_tests.kit import term
 from ibid_tests.kit.procs import Failed
 from ibid_tests.kit.term import paint, say, seconds
 from ibid_tests.outside import (
@@ -87,11 +91,12 @@ SUITES = {
 STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.
 TERSE = {"conformance"}
+# Suites that wait for leases, timeouts and restarts most of the time.
+WAITING = {"faults", "crash", "device", "datastore", "hosts"}
+PRINTING = threading.Lock()
 
 
 def run_suite(name: str, lab: Lab) -> list[Result]:
-    say()
-    say(name, "bold")
     begin, results = time.monotonic(), []
     try:
         for result in SUITES[name](lab):
@@ -108,15 +113,22 @@ def run_suite(name: str, lab: Lab) -> list[Result]:
         results.append(Result(name, "start", "error", time.monotonic() - begin, "the suite tested nothing"))
         show(results[-1])
     counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status for r in results).most_common())
-    say(f"  {counts} in {seconds(time.monotonic() - begin)}", "dim")
+    with PRINTING:
+        say(f"          {name:12} {counts} in {seconds(time.monotonic() - begin)}", "bold")
     return results
+
+
+def run_suites(names: Iterable[str], lab: Lab) -> list[Result]:
+    return [result for name in names for result in run_suite(name, lab)]
 
 
 def show(r: Result) -> None:
     if r.suite in TERSE and r.good:
         return
     mark = paint(f"{r.status:7}", STYLE.get(r.status, "red"))
-    print(f"  {mark} {r.name:46} {paint(f'{seconds(r.secs):>8}', 'dim')}  {r.detail}".rstrip(), flush=True)
+    line = f"  {mark} {r.suite:12} {r.name:46} {paint(f'{seconds(r.secs):>8}', 'dim')}  {r.detail}".rstrip()
+    with PRINTING:
+        print(line, flush=True)
 
 
 def machine() -> dict:
@@ -134,13 +146,21 @@ def main() -> int:
     options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
     options.add_argument("--out", type=Path, default=ROOT / "target/tests", help="folder for results and scratch files")
     options.add_argument("--full", action="store_true", help="run the long sizes")
+    options.add_argument("--one-by-one", action="store_true", help="run one suite after the other")
     args = options.parse_args()
     if unknown := set(args.suites) - set(SUITES):
         options.error(f"no such suite: {', '.join(sorted(unknown))} (there are {', '.join(SUITES)})")
 
     lab = Lab(args.bin.resolve(), args.out.resolve(), args.full)
     begin, before = time.monotonic(), machine()
-    results = [r for name in args.suites or SUITES for r in run_suite(name, lab)]
+    names = args.suites or list(SUITES)
+    if args.one_by_one:
+        results = run_suites(names, lab)
+    else:
+        term.ONE_WRITER = False
+        lanes = [[name for name in names if (name in WAITING) == waits] for waits in (True, False)]
+        with ThreadPoolExecutor() as pool:
+            results = [result for lane in pool.map(run_suites, lanes, [lab] * len(lanes)) for result in lane]
     lab.out.mkdir(parents=True, exist_ok=True)
     report = {"machine": before, "secs": round(time.monotonic() - begin, 1), "results": [vars(r) for r in results]}
     (lab.out / "outside.json").write_text(json.dumps(report, indent=1) + "\n")

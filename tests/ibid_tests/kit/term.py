@@ -7,6 +7,8 @@ import shutil
 import sys
 import time
 
+# Whether one thread alone writes to the terminal, so that a progress line may be overwritten.
+ONE_WRITER = True
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -39,7 +41,7 @@ class Progress:
 
     def step(self, note: str = "", by: int = 1) -> None:
         self.done += by
-        if sys.stdout.isatty() and time.monotonic() - self.shown_at > 0.05:
+        if ONE_WRITER and sys.stdout.isatty() and time.monotonic() - self.shown_at > 0.05:
             self.shown_at = time.monotonic()
             filled = 24 * self.done // max(self.total, 1)
             bar = "━" * filled + paint("━" * (24 - filled), "dim")
@@ -48,7 +50,7 @@ class Progress:
             print(f"\r  {bar} {self.done}/{self.total}{self.unit} {note[: max(room, 0)]}\x1b[K", end="", flush=True)
 
     def finish(self) -> None:
-        if sys.stdout.isatty():
+        if ONE_WRITER and sys.stdout.isatty():
             print("\r\x1b[K", end="", flush=True)
 
 
