@@ -28,8 +28,8 @@ def main() -> int:
     document = get("/api/2.26/openapi.json")
     calls, found = 0, {}
     for path, methods in document["paths"].items():
-        # Tests of the delivery of alerts send something.
-        if "get" not in methods or path.endswith("/test"):
+        # Tests of the delivery of alerts send something; a name in a path needs an object.
+        if "get" not in methods or path.endswith("/test") or "{" in path:
             continue
         content = methods["get"]["responses"]["200"]["content"]
         if "application/json" not in content:
@@ -40,7 +40,8 @@ def main() -> int:
         error = next(validator.iter_errors(answer), None)
         assert error is None, f"GET {path}: {error}"
         calls += 1
-        items = answer.get("items", [])
+        # REST 1.x answers with lists alone.
+        items = answer.get("items", []) if path.startswith("/api/2.26/") else []
         found[path.removeprefix("/api/2.26/")] = len(items)
         for item in items[:1]:
             # An answer without one of its fields breaks the schema.

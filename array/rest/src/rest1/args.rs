@@ -1,5 +1,6 @@
 //! Arguments of REST 1.x: a JSON object in the body, also of a GET, and the query.
 
+use super::calls::Kind;
 use crate::error::RestError;
 use api::ErrorCode;
 use serde_json::{Map, Value};
@@ -102,16 +103,26 @@ impl Args {
         }
     }
 
-    /// Refuses the arguments that were not read. An ignored one could hide a client's mistake.
-    pub(super) fn finish(&self) -> Result<(), RestError> {
-        match self.0.keys().next() {
-            Some(name) => {
-                let message = format!("'{name}' is not supported here; use REST 2.26 (docs/rest.md).");
-                Err(RestError::bad(ErrorCode::Unsupported, message))
-            }
+    /// Refuses arguments that the call does not have.
+    pub(super) fn allow(&self, known: &[(&str, Kind)]) -> Result<(), RestError> {
+        match self.0.keys().find(|name| known.iter().all(|(known, _)| known != name)) {
+            Some(name) => Err(unsupported(name)),
             None => Ok(()),
         }
     }
+
+    /// Refuses the arguments that were not read. An ignored one could hide a client's mistake.
+    pub(super) fn finish(&self) -> Result<(), RestError> {
+        match self.0.keys().next() {
+            Some(name) => Err(unsupported(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn unsupported(name: &str) -> RestError {
+    let message = format!("'{name}' is not supported here; use REST 2.26 (docs/rest.md).");
+    RestError::bad(ErrorCode::Unsupported, message)
 }
 
 fn invalid(name: &str, value: &Value, expected: &str) -> RestError {

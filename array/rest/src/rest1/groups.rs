@@ -117,8 +117,8 @@ impl Request1<'_> {
         if let Some(new) = self.args.text("name")? {
             body["name"] = json!(new);
         }
-        if let Some(enabled) = self.args.take("snap_enabled") {
-            body["snapshot_schedule"]["enabled"] = enabled;
+        if self.args.has("snap_enabled") {
+            body["snapshot_schedule"]["enabled"] = json!(self.args.flag("snap_enabled")?);
         }
         for (argument, field) in [("snap_frequency", "frequency"), ("snap_at", "at")] {
             if let Some(seconds) = self.args.number(argument)? {

@@ -2,6 +2,7 @@
 //! audit trail and errors are the same.
 
 mod args;
+pub(crate) mod calls;
 mod groups;
 mod hosts;
 mod volumes;
@@ -113,6 +114,8 @@ async fn dispatch(
         let mut request = Request1 { call: &call, args };
         let parts: Vec<String> = path.split('/').map(decoded).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let described = calls::find(method.as_str(), &parts).ok_or(RestError::NotFound)?;
+        request.args.allow(described.args)?;
         let body = request.run(method.as_str(), &parts)?;
         request.args.finish().map(|()| body)
     });

@@ -4,6 +4,7 @@
 //! `IBID_WRITE_OPENAPI=1 cargo test -p ibid-rest openapi` writes the file.
 
 use super::*;
+use crate::rest1::calls::{CALLS, DESCRIBED_VERSION, Kind};
 use crate::routes::{ROUTES, Route};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -370,9 +371,70 @@ fn fixed_paths() -> Value {
     })
 }
 
+/// Describes the calls of REST 1.x: arguments are in the query of a GET, otherwise in the body.
+fn paths_of_rest1(paths: &mut Value) {
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    let schema = |kind: Kind| match kind {
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Number => json!({"type": "integer", "minimum": 0}),
+        Kind::Size => json!({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+        Kind::Text => json!({"type": "string"}),
+        Kind::List => list.clone(),
+    };
+    for call in CALLS {
+        let names = call.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+        let in_path = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}});
+        let mut parameters: Vec<Value> = names.map(in_path).collect();
+        let mut operation = json!({
+            "operationId": format!("rest1_{}{}", call.method.to_lowercase(), call.path.replace('/', "_").replace(['{', '}'], "")),
+            "tags": ["REST 1.x"],
+            "responses": {
+                "200": {"description": "The objects, or the object.", "content": content(&json!({"type": ["array", "object"]}))},
+                "default": {"$ref": "#/components/responses/Errors1"},
+            },
+        });
+        if call.method == "GET" {
+            let in_query = |(name, kind): &(&str, Kind)| {
+                let mut parameter = json!({"name": name, "in": "query", "schema": schema(*kind)});
+                if *kind == Kind::List {
+                    (parameter["style"], parameter["explode"]) = (json!("form"), json!(false));
+                }
+                parameter
+            };
+            parameters.extend(call.args.iter().map(in_query));
+        } else if !call.args.is_empty() {
+            let properties: Map<String, Value> =
+                call.args.iter().map(|(name, kind)| ((*name).to_owned(), schema(*kind))).collect();
+            let body = json!({"type": "object", "additionalProperties": false, "properties": properties});
+            operation["requestBody"] = json!({"content": content(&body)});
+        }
+        operation["parameters"] = json!(parameters);
+        paths[format!("/api/{DESCRIBED_VERSION}{}", call.path)][call.method.to_lowercase()] = operation;
+    }
+    let session = |method: &str, description: &str| {
+        json!({
+            "operationId": format!("rest1_{method}_session"),
+            "tags": ["REST 1.x"],
+            "description": description,
+            "responses": {
+                "200": {"description": "The administrator.", "content": content(&json!({"type": "object"}))},
+                "default": {"$ref": "#/components/responses/Errors1"},
+            },
+        })
+    };
+    let path = format!("/api/{DESCRIBED_VERSION}/auth/session");
+    paths[&path]["post"] =
+        session("post", "Opens a session, whose cookie `session` the answer sets. Needs no session.");
+    paths[&path]["post"]["security"] = json!([]);
+    let token = json!({"type": "object", "required": ["api_token"], "properties": {"api_token": {"type": "string"}}});
+    paths[&path]["post"]["requestBody"] = json!({"required": true, "content": content(&token)});
+    paths[&path]["delete"] = session("delete", "Ends the session.");
+}
+
 fn document() -> Value {
     let (rest, resources, mut generators) = (Rest::new(), resources(), Generators::new());
     let mut paths = fixed_paths();
+    paths_of_rest1(&mut paths);
     for route in ROUTES {
         let path = format!("/api/{}{}", api::VERSION, route.path);
         paths[&path][route.method.to_lowercase()] = operation(&rest, route, &resources, &mut generators);
@@ -393,7 +455,14 @@ fn document() -> Value {
         "security": [{"session": []}, {"access": []}],
         "paths": paths,
         "components": {
-            "responses": {"Error": {
+            "responses": {"Errors1": {
+                "description": "The call changed nothing.",
+                "content": content(&json!({"type": "array", "items": {"type": "object", "properties": {
+                    "ctx": {"type": ["string", "null"]},
+                    "code": {"type": ["integer", "null", "string"]},
+                    "msg": {"type": "string"},
+                }}})),
+            }, "Error": {
                 "description": "The call changed nothing. `code` is for programs, `message` for people.",
                 "content": content(&json!({"anyOf": [
                     {"$ref": "#/components/schemas/ErrorBody"},
@@ -436,7 +505,8 @@ fn openapi_document_has_every_call() {
     }
     let paths = document["paths"].as_object().unwrap().values();
     let described: usize = paths.map(|methods| methods.as_object().unwrap().len()).sum();
-    assert_eq!(described, calls + 5, "and the version list, login, logout, events and access tokens");
+    let others = 5 + CALLS.len() + 2;
+    assert_eq!(described, calls + others, "and versions, login, logout, events, access tokens; REST 1.x with sessions");
 }
 
 #[test]

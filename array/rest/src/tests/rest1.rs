@@ -1,6 +1,7 @@
 //! REST 1.x: shapes, roles, the audit trail and errors.
 
 use super::*;
+use crate::rest1::calls::CALLS;
 use axum::http::header::{COOKIE, SET_COOKIE};
 use catalog::Role;
 use serde_json::json;
@@ -168,5 +169,35 @@ fn rest_1_roles_and_errors_are_those_of_rest_2() {
     ] {
         let (status, errors) = rest.old(method, path, "{}");
         assert_eq!((status, errors[0]["code"].as_str()), (403, Some("not_allowed")), "{method} {path}");
+    }
+}
+
+#[test]
+fn rest_1_arguments_are_those_described() {
+    let rest = Rest::new();
+    rest.done("POST", "volume/x", r#"{"size":"1G"}"#);
+    rest.done("POST", "host/x", "{}");
+    rest.done("POST", "hgroup/x", "{}");
+    rest.done("POST", "pgroup/x", "{}");
+    for call in CALLS {
+        let path = call.path[1..].replace("{name}", "x").replace("{volume}", "x").replace("{group}", "x");
+        let refusal = |argument: &str| {
+            let mut body = json!({ argument: {} });
+            // Snapshots are taken by a call that says so.
+            if call.method == "POST" && !call.path.contains('{') && argument != "snap" {
+                body["snap"] = json!(true);
+            }
+            let (status, answer) = rest.old(call.method, &path, &body.to_string());
+            assert_eq!(status, 400, "{} {path} {body}: {answer}", call.method);
+            answer[0]["msg"].as_str().unwrap().to_owned()
+        };
+        for (argument, _) in call.args {
+            let message = refusal(argument);
+            assert!(message.starts_with(&format!("'{argument}' must be ")), "{} {path}: {message}", call.method);
+        }
+        assert!(refusal("unknown").starts_with("'unknown' is not supported here"), "{} {path}", call.method);
+    }
+    for (method, path) in [("GET", "volumes"), ("PATCH", "volume/x"), ("GET", "volume/x/y"), ("GET", "port/x")] {
+        assert_eq!(rest.old(method, path, "").0, 404, "{method} {path}");
     }
 }
