@@ -34,6 +34,9 @@ OUT := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(abspath $(OUT))/node/bin:$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 CONSOLE := array/console/assets/index.html
 BIN := $(OUT)/release
+# Programs with debug assertions that `cargo test` builds, because packages have tests that run them. `make soak` tests
+# those of the release.
+TESTED := $(OUT)/debug
 DATA ?= out/array
 ARGS ?=
 CRASHES ?= 100000
@@ -73,9 +76,8 @@ test: $(CONSOLE)
 	@scripts/setup.sh test console
 	cd web && npm run --silent test
 	cargo test --workspace
-	cargo build --release --package ibid --package ibid-host --package ibid-sim
-	$(BIN)/ibid-sim crash --runs $(SLICE) --seed $$((0x$(REVISION))) --jobs $$(nproc)
-	tests/run.py --bin $(BIN) --out $(OUT)/tests
+	$(TESTED)/ibid-sim crash --runs $(SLICE) --seed $$((0x$(REVISION))) --jobs $$(nproc)
+	tests/run.py --bin $(TESTED) --out $(OUT)/tests
 
 build: $(CONSOLE)
 	@scripts/setup.sh build
