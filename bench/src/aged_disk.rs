@@ -310,7 +310,7 @@ impl AgedDisk {
                 }
                 let slot = start + page;
                 let (place, crc) = writer.store(SummaryItem::Slot(Ref::page(slot_id(slot)).to_bits()), bytes);
-                self.upper.insert(slot, Slot { count: 1, generation: 0, crc, place: Some(place) });
+                self.upper.insert(slot, Slot { count: 1, generation: 0, crc, place: Some(place), names: None });
             }
             (first, level_pages, below) = (start, pages, below * INTERIOR_REFS as u64);
         }
@@ -333,11 +333,13 @@ impl AgedDisk {
             for (page, crc) in ((number * LOCATIONS_PER_PAGE) as u64..).zip(crcs) {
                 let place = self.slots.place(page);
                 let free = (SLOTS * (page + 1)).saturating_sub(used).min(SLOTS) as u16;
-                location(place, *crc, free).encode(&mut bytes);
+                // Pages of data, or of the map.
+                let used_for = if page * SLOTS < self.volume_blocks() { 1 } else { 2 };
+                location(place, *crc, (free, used_for)).encode(&mut bytes);
             }
             bytes.resize(DIRECTORY_PAGE_BYTES, 0);
             let (place, crc) = writer.store(SummaryItem::DirectoryPage(number as u64), bytes);
-            directory.push(location(place, crc, 0));
+            directory.push(location(place, crc, (0, 0)));
         }
         directory
     }
@@ -431,7 +433,7 @@ impl AgedDisk {
 
     fn slot(&self, number: u64) -> Slot {
         let count = self.volume_blocks();
-        let used = |place, crc| Slot { count: 1, generation: 0, crc, place: Some(place) };
+        let used = |place, crc| Slot { count: 1, generation: 0, crc, place: Some(place), names: None };
         if number < count {
             return used(self.data.place(self.place_of.of(number)), self.blocks.crc(number));
         }
@@ -439,7 +441,7 @@ impl AgedDisk {
         if leaf < self.leaf_count {
             return used(self.leaves.place(leaf), self.leaf_crcs[leaf as usize]);
         }
-        let free = Slot { count: 0, generation: 0, crc: 0, place: None };
+        let free = Slot { count: 0, generation: 0, crc: 0, place: None, names: None };
         self.upper.get(&number).copied().unwrap_or(free)
     }
 
@@ -574,6 +576,15 @@ impl Disk for AgedDisk {
     fn allocate(&self, _: u64, _: u64) -> Result<(), DiskError> {
         Ok(())
     }
+
+    fn discard(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        if let Some(start) = offset.checked_sub(self.geometry.segment_start(0)) {
+            let range = start.div_ceil(BLOCK as u64)..(start + bytes) / BLOCK as u64;
+            let mut written = self.written.write();
+            range.for_each(|number| drop(written.remove(&number)));
+        }
+        Ok(())
+    }
 }
 
 /// Writes pages with their summaries to segments of metadata, each followed by its mirror.
@@ -637,9 +648,9 @@ fn slot_id(slot: u64) -> SlotId {
     SlotId { slot, generation: 0 }
 }
 
-fn location(place: SlotPlace, crc: u32, free: u16) -> PageLocation {
+fn location(place: SlotPlace, crc: u32, (free, used_for): (u16, u8)) -> PageLocation {
     let (sector, sectors) = (u32::from(place.sector), u32::from(place.sectors));
-    PageLocation { segment: place.segment, sector, sectors, free, crc }
+    PageLocation { segment: place.segment, sector, sectors, free, used_for, crc }
 }
 
 /// Pages of each level above `leaves` leaves, up to the root.

@@ -156,7 +156,7 @@ impl Page {
         for (index, entry) in words.chunks_exact(2).enumerate() {
             let (reference, word) = (Ref::from_bits(entry[0].get())?, entry[1].get());
             if word & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT
-                || matches!(reference.target(), RefTarget::Data(_))
+                || matches!(reference.target(), RefTarget::Data(_) | RefTarget::Alias(_))
             {
                 return None;
             }
@@ -368,6 +368,12 @@ mod tests {
             None,
             "an interior page that references a block"
         );
+        assert_eq!(
+            Page::decode(&stored(Page::filled(1, Ref::alias(id)))),
+            None,
+            "an interior page that names an alias"
+        );
+        assert!(Page::decode(&stored(Page::filled(0, Ref::alias(id)))).is_some());
         let mut bytes = stored(Page::filled(1, Ref::ZERO));
         for (at, value) in [(15, 0), (15, 5), (14, 1), (31, 2)] {
             let before = std::mem::replace(&mut bytes[at], value);

@@ -19,6 +19,7 @@ const KIND_ZERO: u64 = 1;
 const KIND_PATTERN: u64 = 2;
 const KIND_DATA: u64 = 3;
 const KIND_PAGE: u64 = 4;
+const KIND_ALIAS: u64 = 5;
 
 /// Id of a slot: its number and its generation when the id was created.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +38,7 @@ impl fmt::Debug for SlotId {
 
 /// Encoded reference of eight bytes.
 ///
-/// Bits 60-63 hold the kind. PATTERN has a 32-bit word in bits 0-31. DATA and PAGE have a
+/// Bits 60-63 hold the kind. PATTERN has a 32-bit word in bits 0-31. DATA, PAGE and ALIAS have a
 /// generation in bits 40-53 and a slot number in bits 0-39. All unused bits are zero, and the value
 /// 0 is a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +57,8 @@ pub enum RefTarget {
     Data(SlotId),
     /// A map page, one level below.
     Page(SlotId),
+    /// A data block of 4 KiB, whose slot an alias names. Only leaves have it.
+    Alias(SlotId),
 }
 
 impl Ref {
@@ -79,6 +82,11 @@ impl Ref {
         Self::named(KIND_PAGE, id)
     }
 
+    /// Creates a reference to an alias.
+    pub(crate) fn alias(id: SlotId) -> Ref {
+        Self::named(KIND_ALIAS, id)
+    }
+
     fn named(kind: u64, id: SlotId) -> Ref {
         assert!(id.slot <= SLOT_MASK && id.generation <= GENERATION_MASK);
         Ref(kind << KIND_SHIFT | u64::from(id.generation) << GENERATION_SHIFT | id.slot)
@@ -96,14 +104,24 @@ impl Ref {
             KIND_PATTERN => RefTarget::Pattern(self.0 as u32),
             KIND_DATA => RefTarget::Data(id),
             KIND_PAGE => RefTarget::Page(id),
+            KIND_ALIAS => RefTarget::Alias(id),
             kind => unreachable!("reference of kind {kind} passed the check of its page"),
+        }
+    }
+
+    /// Returns the slot that the reference names and counts in.
+    #[inline]
+    pub fn slot(self) -> Option<SlotId> {
+        match self.target() {
+            RefTarget::Data(id) | RefTarget::Page(id) | RefTarget::Alias(id) => Some(id),
+            RefTarget::Hole | RefTarget::Zero | RefTarget::Pattern(_) => None,
         }
     }
 
     /// Returns true if the reference names a slot.
     #[inline]
     pub fn is_named(self) -> bool {
-        matches!(self.0 >> KIND_SHIFT, KIND_DATA | KIND_PAGE)
+        matches!(self.0 >> KIND_SHIFT, KIND_DATA | KIND_PAGE | KIND_ALIAS)
     }
 
     /// Returns the encoded form.
@@ -117,7 +135,7 @@ impl Ref {
         let unused = match bits >> KIND_SHIFT {
             KIND_HOLE | KIND_ZERO => (1 << KIND_SHIFT) - 1,
             KIND_PATTERN => ((1 << KIND_SHIFT) - 1) & !u64::from(u32::MAX),
-            KIND_DATA | KIND_PAGE => {
+            KIND_DATA | KIND_PAGE | KIND_ALIAS => {
                 ((1 << KIND_SHIFT) - 1) & !(u64::from(GENERATION_MASK) << GENERATION_SHIFT | SLOT_MASK)
             }
             _ => return None,
@@ -144,6 +162,7 @@ mod tests {
         assert_eq!(Ref::pattern(0xDEAD_BEEF).to_bits(), 0x2000_0000_DEAD_BEEF);
         assert_eq!(Ref::data(id).to_bits(), 0x302B_CD12_3456_789A);
         assert_eq!(Ref::page(id).to_bits(), 0x402B_CD12_3456_789A);
+        assert_eq!(Ref::alias(id).to_bits(), 0x502B_CD12_3456_789A);
         assert_eq!(Ref::pattern(0), Ref::ZERO);
     }
 
@@ -156,6 +175,7 @@ mod tests {
             (Ref::pattern(1), RefTarget::Pattern(1)),
             (Ref::data(id), RefTarget::Data(id)),
             (Ref::page(id), RefTarget::Page(id)),
+            (Ref::alias(id), RefTarget::Alias(id)),
         ] {
             assert_eq!(reference.target(), target);
             assert_eq!(Ref::from_bits(reference.to_bits()), Some(reference));
@@ -164,7 +184,16 @@ mod tests {
 
     #[test]
     fn from_bits_rejects_unused_bits() {
-        for bits in [1, 1 << 60 | 1, 2 << 60 | 1 << 32, 3 << 60 | 1 << 54, 4 << 60 | 1 << 59, 5 << 60, u64::MAX] {
+        for bits in [
+            1,
+            1 << 60 | 1,
+            2 << 60 | 1 << 32,
+            3 << 60 | 1 << 54,
+            4 << 60 | 1 << 59,
+            5 << 60 | 1 << 54,
+            6 << 60,
+            u64::MAX,
+        ] {
             assert_eq!(Ref::from_bits(bits), None, "{bits:#x}");
         }
     }

@@ -1,6 +1,6 @@
 //! Slots: the location and the reference count of a data block or of a map page.
 
-use crate::reference::{GENERATION_BITS, GENERATION_MASK};
+use crate::reference::{GENERATION_BITS, GENERATION_MASK, SLOT_BITS, SlotId};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -14,11 +14,19 @@ const LENGTH_BITS: u32 = 6;
 const INDEX_BITS: u32 = 3;
 const BLOCKS_BITS: u32 = 3;
 const NOWHERE: u32 = (1 << SEGMENT_BITS) - 1;
+/// Segment number that marks an alias.
+const ALIAS: u32 = NOWHERE - 1;
 const LENGTH_SHIFT: u32 = SEGMENT_BITS + SECTOR_BITS;
 const GENERATION_SHIFT: u32 = LENGTH_SHIFT + LENGTH_BITS;
 const INDEX_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
 const BLOCKS_SHIFT: u32 = INDEX_SHIFT + INDEX_BITS;
 const _: () = assert!(BLOCKS_SHIFT + BLOCKS_BITS == 64);
+
+/// Bits of a named slot number that the field `crc` of an alias holds. The others are in the word.
+const NAMED_LOW_BITS: u32 = 32;
+const NAMED_HIGH_SHIFT: u32 = SEGMENT_BITS;
+const NAMED_GENERATION_SHIFT: u32 = NAMED_HIGH_SHIFT + SLOT_BITS - NAMED_LOW_BITS;
+const _: () = assert!(NAMED_GENERATION_SHIFT + GENERATION_BITS == GENERATION_SHIFT);
 
 /// Maximum length of a location in sectors: 32 KiB.
 pub const MAX_PLACE_SECTORS: usize = 1 << LENGTH_BITS;
@@ -29,6 +37,9 @@ pub const MAX_GROUP_BLOCKS: usize = 1 << BLOCKS_BITS;
 ///
 /// `word` holds, from bit 0 up: segment (22 bits), sector (16), sectors minus one (6), generation
 /// (14), index (3), blocks minus one (3).
+///
+/// An alias has the segment 0x3FFFFE, then bits 32-39 of the named slot (8), the generation of the
+/// named slot (14), and its own generation (14). `crc` holds bits 0-31 of the named slot.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default, Debug)]
 #[repr(C)]
 pub struct SlotBytes {
@@ -45,7 +56,7 @@ const _: () = assert!(size_of::<SlotBytes>() == 16);
 /// single block in eight sectors is stored uncompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotPlace {
-    /// Segment number, below 2^22 - 1.
+    /// Segment number, below 2^22 - 2.
     pub segment: u32,
     /// First 512-byte sector within the segment.
     pub sector: u16,
@@ -87,14 +98,24 @@ pub struct Slot {
     pub generation: u16,
     /// CRC32C of the stored bytes.
     pub crc: u32,
-    /// Location of the stored bytes. `None` while they are only in memory and in the log.
+    /// Location of the stored bytes. `None` while they are only in memory and in the log, and for
+    /// an alias.
     pub place: Option<SlotPlace>,
+    /// The slot of a data block that this slot, an alias, names.
+    pub names: Option<SlotId>,
+}
+
+impl Slot {
+    /// Creates a slot without a location that is not an alias.
+    pub(crate) fn unplaced(count: u32, generation: u16) -> Self {
+        Self { count, generation, crc: 0, place: None, names: None }
+    }
 }
 
 impl SlotBytes {
     /// Creates a slot that was never used.
     pub fn unused() -> Self {
-        Self::from(Slot { count: 0, generation: 0, crc: 0, place: None })
+        Self::from(Slot::unplaced(0, 0))
     }
 
     /// Returns the number of references to the slot.
@@ -118,10 +139,10 @@ impl SlotBytes {
     /// Decodes and validates the slot. Returns `None` if the bytes are not a valid slot.
     pub fn check(&self) -> Option<Slot> {
         let slot = self.values();
-        let is_valid = match slot.place {
+        let is_valid = match (slot.place, slot.names) {
             // At least one sector must be attributable to each block of a group.
-            Some(place) => place.index < place.blocks && place.blocks <= place.sectors,
-            None => slot.crc == 0,
+            (Some(place), _) => place.index < place.blocks && place.blocks <= place.sectors,
+            (None, names) => slot.crc == 0 && (names.is_none() || slot.count > 0),
         };
         // Unused bits must be zero.
         (is_valid && Self::from(slot).word == self.word).then_some(slot)
@@ -141,23 +162,36 @@ impl SlotBytes {
             index: field(INDEX_SHIFT, INDEX_BITS),
             blocks: field(BLOCKS_SHIFT, BLOCKS_BITS) + 1,
         };
-        Slot {
-            count: self.count.get(),
-            generation: self.generation(),
-            crc: self.crc.get(),
-            place: (segment != NOWHERE).then_some(place),
+        let (count, generation) = (self.count.get(), self.generation());
+        if segment == ALIAS {
+            let high = u64::from((word >> NAMED_HIGH_SHIFT) as u8) << NAMED_LOW_BITS;
+            let named_generation = (word >> NAMED_GENERATION_SHIFT) as u16 & GENERATION_MASK;
+            let named = SlotId { slot: high | u64::from(self.crc.get()), generation: named_generation };
+            return Slot { names: Some(named), ..Slot::unplaced(count, generation) };
         }
+        let place = (segment != NOWHERE).then_some(place);
+        Slot { count, generation, crc: self.crc.get(), place, names: None }
     }
 }
 
 impl From<Slot> for SlotBytes {
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half of a slot number is masked")]
     fn from(slot: Slot) -> Self {
         assert!(slot.generation <= GENERATION_MASK);
         let mut word = u64::from(slot.generation) << GENERATION_SHIFT;
-        match slot.place {
-            None => word |= u64::from(NOWHERE),
-            Some(place) => {
-                assert!(place.segment < NOWHERE && place.index < place.blocks && place.blocks <= place.sectors);
+        let mut crc = slot.crc;
+        match (slot.place, slot.names) {
+            (None, None) => word |= u64::from(NOWHERE),
+            (None, Some(named)) => {
+                assert!(named.slot < 1 << SLOT_BITS && named.generation <= GENERATION_MASK);
+                word |= u64::from(ALIAS)
+                    | named.slot >> NAMED_LOW_BITS << NAMED_HIGH_SHIFT
+                    | u64::from(named.generation) << NAMED_GENERATION_SHIFT;
+                crc = (named.slot & u64::from(u32::MAX)) as u32;
+            }
+            (Some(place), names) => {
+                assert!(names.is_none(), "an alias has no location");
+                assert!(place.segment < ALIAS && place.index < place.blocks && place.blocks <= place.sectors);
                 assert!((1..=MAX_PLACE_SECTORS).contains(&usize::from(place.sectors)));
                 assert!(usize::from(place.blocks) <= MAX_GROUP_BLOCKS);
                 word |= u64::from(place.segment)
@@ -167,7 +201,7 @@ impl From<Slot> for SlotBytes {
                     | u64::from(place.blocks - 1) << BLOCKS_SHIFT;
             }
         }
-        Self { word: U64::new(word), crc: U32::new(slot.crc), count: U32::new(slot.count) }
+        Self { word: U64::new(word), crc: U32::new(crc), count: U32::new(slot.count) }
     }
 }
 
@@ -178,7 +212,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let place = SlotPlace { segment: 5, sector: 0x8001, sectors: 9, index: 2, blocks: 4 };
-        let slot = Slot { count: 3, generation: 0x1234, crc: 0xAABB_CCDD, place: Some(place) };
+        let slot = Slot { count: 3, generation: 0x1234, crc: 0xAABB_CCDD, place: Some(place), names: None };
         let bytes = SlotBytes::from(slot);
         let word: u64 = 5 | 0x8001 << 22 | 8 << 38 | 0x1234 << 44 | 2 << 58 | 3 << 61;
         assert_eq!(&bytes.as_bytes()[..8], &word.to_le_bytes());
@@ -188,9 +222,23 @@ mod tests {
 
     #[test]
     fn slot_without_location_keeps_generation() {
-        let slot = Slot { count: 1, generation: GENERATION_MASK, crc: 0, place: None };
+        let slot = Slot::unplaced(1, GENERATION_MASK);
         assert_eq!(SlotBytes::from(slot).values(), slot);
         assert_eq!(SlotBytes::from(slot).check(), Some(slot));
+    }
+
+    #[test]
+    fn golden_bytes_of_an_alias() {
+        let named = SlotId { slot: 0x12_3456_789A, generation: 0x2BCD };
+        let slot = Slot { names: Some(named), ..Slot::unplaced(7, 0x1234) };
+        let bytes = SlotBytes::from(slot);
+        let word: u64 = 0x3F_FFFE | 0x12 << 22 | 0x2BCD << 30 | 0x1234 << 44;
+        assert_eq!(&bytes.as_bytes()[..8], &word.to_le_bytes());
+        assert_eq!(&bytes.as_bytes()[8..], &[0x9A, 0x78, 0x56, 0x34, 7, 0, 0, 0]);
+        assert_eq!((bytes.check(), bytes.generation()), (Some(slot), 0x1234));
+        let unused_bit = SlotBytes { word: U64::new(word | 1 << 58), ..bytes };
+        assert_eq!(unused_bit.check(), None);
+        assert_eq!(SlotBytes { count: U32::new(0), ..bytes }.check(), None, "a free slot is no alias");
     }
 
     #[test]

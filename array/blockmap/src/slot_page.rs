@@ -1,11 +1,34 @@
 //! A page of the slot table in memory.
 
 use crate::count_limit::is_near_limit;
-use crate::slot::{SLOTS_PER_PAGE, SlotBytes};
+use crate::slot::{SLOTS_PER_PAGE, Slot, SlotBytes};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Size in bytes of a stored page of the slot table.
 pub const SLOT_PAGE_BYTES: usize = SLOTS_PER_PAGE * size_of::<SlotBytes>();
+
+/// Use of the slots of a page. Slots that change together are in the same pages: those
+/// of map pages, and the aliases of one leaf. The numbers are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PageUse {
+    /// No slot is in use.
+    #[default]
+    Empty = 0,
+    Data = 1,
+    MapPages = 2,
+    Aliases = 3,
+}
+
+impl PageUse {
+    /// Returns the use of a stored page that has slots in use.
+    pub(crate) fn of_stored(number: u8) -> Self {
+        match number {
+            2 => Self::MapPages,
+            3 => Self::Aliases,
+            _ => Self::Data,
+        }
+    }
+}
 
 /// 256 slots, with facts derived from them that are not stored.
 #[derive(Clone)]
@@ -22,6 +45,7 @@ pub(crate) struct SlotPage {
 pub(crate) struct PageSums {
     pub(crate) free: u16,
     pub(crate) shared_sectors: u64,
+    pub(crate) shared_aliases: u64,
     pub(crate) near_limit: u64,
 }
 
@@ -39,7 +63,8 @@ impl SlotPage {
     /// `is_metadata` returns true for a segment that holds map pages rather than data.
     pub(crate) fn decode(bytes: &[u8], is_metadata: impl Fn(u32) -> bool) -> Option<Box<Self>> {
         let slots = <[SlotBytes; SLOTS_PER_PAGE]>::read_from_bytes(bytes).ok()?;
-        if slots.iter().any(|slot| slot.check().is_none_or(|slot| (slot.count == 0) != slot.place.is_none())) {
+        let is_stored = |slot: Slot| (slot.count == 0) == (slot.place.is_none() && slot.names.is_none());
+        if !slots.iter().all(|slot| slot.check().is_some_and(is_stored)) {
             return None;
         }
         let mut page = Box::new(Self { slots, first_free: 0, holds_page: [0; SLOTS_PER_PAGE / 64] });
@@ -61,9 +86,27 @@ impl SlotPage {
             let count = self.slots[index].count();
             sums.free += u16::from(count == 0);
             sums.shared_sectors += self.shared_sectors(index);
+            sums.shared_aliases += u64::from(count > 1 && self.slots[index].values().names.is_some());
             sums.near_limit += u64::from(is_near_limit(count));
         }
         sums
+    }
+
+    /// Returns what most slots of the page are used for.
+    pub(crate) fn used_for(&self) -> PageUse {
+        let (mut used, mut pages) = (0, 0);
+        for (index, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.count() > 0) {
+            if slot.values().names.is_some() {
+                return PageUse::Aliases;
+            }
+            used += 1;
+            pages += u32::from(self.holds_page(index));
+        }
+        match used {
+            0 => PageUse::Empty,
+            _ if 2 * pages > used => PageUse::MapPages,
+            _ => PageUse::Data,
+        }
     }
 
     fn holds_page(&self, index: usize) -> bool {

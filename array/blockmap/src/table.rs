@@ -5,13 +5,16 @@
 //! [`SlotTable::is_loaded`].
 
 mod frame;
+mod free;
+mod free_slots;
 mod residency;
 
 use crate::count_limit::is_near_limit;
 use crate::reference::{GENERATION_MASK, SlotId};
 use crate::slot::{SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
+use crate::slot_page::PageUse;
 use frame::{Frame, index_of, page_of};
-use std::collections::VecDeque;
+use free_slots::FreeSlots;
 
 /// All slots. A slot is free if its reference count is 0.
 #[derive(Default)]
@@ -22,24 +25,15 @@ pub struct SlotTable {
     dirty: Vec<u32>,
     /// Pages that a checkpoint is writing.
     writing: Vec<u32>,
-    /// Pages in memory with free slots. The list may also contain pages that were filled or evicted
-    /// since.
-    with_free_slots: VecDeque<u32>,
-    /// Number of free slots, and of those in listed pages in memory.
-    free: u64,
-    free_loaded: u64,
-    /// Slots taken since a page was last loaded for its free slots.
-    taken: u64,
+    free: FreeSlots,
     shared_sectors: u64,
+    /// Number of aliases with several references.
+    shared_aliases: u64,
     near_limit: u64,
     /// Number of generations that are left out before the first one follows the last one.
     unused_generations: u16,
-    /// Positions of the search for a page to evict and of the search for a page with free slots to
-    /// load.
+    /// Position of the search for a page to evict.
     evict_position: usize,
-    search_position: usize,
-    /// Pages examined without success in the current search for free slots.
-    search_misses: usize,
 }
 
 impl SlotTable {
@@ -55,17 +49,25 @@ impl SlotTable {
 
     /// Returns the number of slots in use.
     pub fn used(&self) -> u64 {
-        self.len() - self.free
+        self.len() - self.free.total()
     }
 
-    /// Returns the sectors of data that several references share.
+    /// Returns the sectors of data that several references share, without those that are shared
+    /// through aliases.
     pub fn shared_sectors(&self) -> u64 {
         self.shared_sectors
     }
 
-    /// Sets the sums over all slots, after stored pages were appended that are not in memory.
-    pub fn set_sums(&mut self, shared_sectors: u64, near_limit: u64) {
-        (self.shared_sectors, self.near_limit) = (shared_sectors, near_limit);
+    /// Sets the sums over all slots, after stored pages were appended that are not in memory. They
+    /// may be forged: they never overflow, and the auditor compares them with the slots.
+    pub fn set_sums(&mut self, shared_sectors: u64, shared_aliases: u64, near_limit: u64) {
+        (self.shared_sectors, self.shared_aliases) = (shared_sectors, shared_aliases);
+        self.near_limit = near_limit;
+    }
+
+    /// Returns the number of blocks that several references share through an alias.
+    pub fn shared_aliases(&self) -> u64 {
+        self.shared_aliases
     }
 
     /// Sets the last generation, after which slots start with 0 again. The default is
@@ -77,27 +79,42 @@ impl SlotTable {
     /// Allocates a slot for a data block, with a reference count of 1 and no location, and returns
     /// its id.
     pub fn allocate(&mut self) -> SlotId {
-        self.allocate_for(false)
+        let number = self.page_with_free_slot(PageUse::Data);
+        self.take_slot(number, |generation| Slot::unplaced(1, generation))
     }
 
     /// Allocates a slot for a map page, as [`SlotTable::allocate`] does for data.
     pub(crate) fn allocate_page(&mut self) -> SlotId {
-        self.allocate_for(true)
+        let number = self.page_with_free_slot(PageUse::MapPages);
+        let id = self.take_slot(number, |generation| Slot::unplaced(1, generation));
+        self.page_mut(number).set_holds_page(index_of(id.slot), true);
+        id
     }
 
-    fn allocate_for(&mut self, holds_page: bool) -> SlotId {
-        let number = self.page_with_free_slot();
+    /// Allocates an alias of a data block's slot, with a reference count of 1. It takes over one
+    /// counted reference to `named`, whose slot need not be in memory.
+    ///
+    /// `beside` is an alias in whose page the new one is placed, if that has a free slot.
+    pub(crate) fn allocate_alias(&mut self, named: SlotId, beside: Option<SlotId>) -> SlotId {
+        let page = beside.map(|alias| page_of(alias.slot)).filter(|number| self.is_open_for_aliases(*number));
+        let number = page.unwrap_or_else(|| self.page_with_free_slot(PageUse::Aliases));
+        self.take_slot(number, |generation| Slot { names: Some(named), ..Slot::unplaced(1, generation) })
+    }
+
+    fn take_slot(&mut self, number: u32, slot: impl FnOnce(u16) -> Slot) -> SlotId {
         let page = self.page_mut(number);
         let index = page.take_free();
         let generation = page.slots[index].generation();
-        page.slots[index] = SlotBytes::from(Slot { count: 1, generation, crc: 0, place: None });
-        page.set_holds_page(index, holds_page);
-        self.frames[number as usize].free -= 1;
-        self.free -= 1;
-        self.free_loaded -= 1;
-        self.taken += 1;
+        page.slots[index] = SlotBytes::from(slot(generation));
+        page.set_holds_page(index, false);
+        self.note_taken_slot(number);
         self.touch(number);
         SlotId { slot: u64::from(number) * SLOTS_PER_PAGE as u64 + index as u64, generation }
+    }
+
+    /// Returns the slot that an alias names. `None` if the slot is not an alias of this generation.
+    pub fn named_by(&self, alias: SlotId) -> Option<SlotId> {
+        self.get(alias)?.names
     }
 
     #[inline]
@@ -119,6 +136,12 @@ impl SlotTable {
     #[inline]
     fn shared_by(&self, id: SlotId) -> u64 {
         self.page(page_of(id.slot)).shared_sectors(index_of(id.slot))
+    }
+
+    /// Returns 1 for an alias, otherwise 0.
+    #[inline]
+    fn is_alias(&self, id: SlotId) -> u64 {
+        u64::from(self.page(page_of(id.slot)).slots[index_of(id.slot)].values().names.is_some())
     }
 
     /// Returns the slot if it is in use and has this generation.
@@ -157,9 +180,11 @@ impl SlotTable {
         assert!(count > 0, "slot {} is referenced while it is free", id.slot);
         let Some(next) = count.checked_add(references) else { return false };
         slot.set_count(next);
-        self.near_limit += u64::from(is_near_limit(next)) - u64::from(is_near_limit(count));
+        let newly_near = u64::from(is_near_limit(next)) - u64::from(is_near_limit(count));
+        self.near_limit = self.near_limit.saturating_add(newly_near);
         if count == 1 {
-            self.shared_sectors += self.shared_by(id);
+            self.shared_sectors = self.shared_sectors.saturating_add(self.shared_by(id));
+            self.shared_aliases = self.shared_aliases.saturating_add(self.is_alias(id));
         }
         true
     }
@@ -171,10 +196,12 @@ impl SlotTable {
         let count = self.count(id);
         let left = count.saturating_sub(references);
         assert!(left > 0, "the last reference to slot {} is dropped without freeing it", id.slot);
-        if left == 1 {
-            self.shared_sectors -= self.shared_by(id);
+        if left == 1 && count > 1 {
+            self.shared_sectors = self.shared_sectors.saturating_sub(self.shared_by(id));
+            self.shared_aliases = self.shared_aliases.saturating_sub(self.is_alias(id));
         }
-        self.near_limit -= u64::from(is_near_limit(count)) - u64::from(is_near_limit(left));
+        let no_longer_near = u64::from(is_near_limit(count)) - u64::from(is_near_limit(left));
+        self.near_limit = self.near_limit.saturating_sub(no_longer_near);
         self.at_mut(id).set_count(left);
     }
 
@@ -191,7 +218,7 @@ impl SlotTable {
         let old = slot.values();
         assert_eq!(old.count, 1, "slot {} is freed while it is referenced", id.slot);
         let generation = if old.generation >= last { 0 } else { old.generation + 1 };
-        *slot = SlotBytes::from(Slot { count: 0, generation, crc: 0, place: None });
+        *slot = SlotBytes::from(Slot::unplaced(0, generation));
         let (number, index) = (page_of(id.slot), index_of(id.slot));
         let page = self.page_mut(number);
         page.set_holds_page(index, false);
@@ -202,11 +229,12 @@ impl SlotTable {
 
     /// Sets the location of the slot's bytes and returns the previous one.
     pub fn set_place(&mut self, id: SlotId, place: SlotPlace, crc: u32) -> Option<SlotPlace> {
-        self.shared_sectors -= self.shared_by(id);
+        self.shared_sectors = self.shared_sectors.saturating_sub(self.shared_by(id));
         let slot = self.at_mut(id);
         let old = slot.values();
+        assert!(old.names.is_none(), "alias {} gets a location", id.slot);
         *slot = SlotBytes::from(Slot { place: Some(place), crc, ..old });
-        self.shared_sectors += self.shared_by(id);
+        self.shared_sectors = self.shared_sectors.saturating_add(self.shared_by(id));
         old.place
     }
 }

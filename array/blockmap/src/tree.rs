@@ -1,13 +1,16 @@
 //! Volume trees: lookup of references, and their copy-on-write replacement.
 //!
 //! Two rules protect shared pages. *Top down*: a page is made private before anything below it is
-//! edited, and copying a page first counts up all of its children. *No misses*: callers load the
+//! edited, and copying a page first counts up all of its children. A leaf that names slots in many
+//! pages of the slot table is [gathered](gather) before. *No misses*: callers load the
 //! pages listed by [`Map::missing`] before an edit. The edit then finds every page and slot in
 //! memory and never stops half-way.
 
 pub(crate) mod audit;
+mod gather;
 mod headroom;
 mod missing;
+mod named_pages;
 mod redirect;
 #[cfg(test)]
 mod tests;
@@ -18,6 +21,7 @@ use crate::page::{MAX_HEIGHT, Page, PageCache, Subtree, entries, entry_span, hei
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::slot::SlotPlace;
 use crate::table::SlotTable;
+use named_pages::MaxNamedPages;
 use std::collections::VecDeque;
 use types::to_usize;
 
@@ -112,11 +116,12 @@ pub struct Map {
     /// the references of the pages on one path from root to leaf.
     drops: VecDeque<SlotId>,
     freed: Vec<Freed>,
+    max_named_pages: MaxNamedPages,
 }
 
 impl Map {
-    /// Calls `visit(first block, blocks, reference)` for the runs of `first..end`, in order. Data
-    /// references are reported one by one.
+    /// Calls `visit(first block, blocks, reference)` for the runs of `first..end`, in order.
+    /// References to blocks and aliases are reported one by one.
     pub fn visit(&mut self, root: &Root, first: u64, end: u64, visit: &mut impl FnMut(u64, u64, Ref)) {
         self.visit_below(root.reference, root.height, 0, (first, end), visit);
     }
@@ -239,7 +244,7 @@ impl Map {
         }
         let entry = if level == 0 { block } else { self.uniform_page(level - 1, block, uniform) };
         let page = Page::filled(level, entry);
-        if let RefTarget::Data(id) | RefTarget::Page(id) = entry.target() {
+        if let Some(id) = entry.slot() {
             let is_counted = self.slots.count_up_by(id, entry_count(&page.refs));
             assert!(is_counted, "the reference count of a new block overflowed");
         }
@@ -340,6 +345,9 @@ impl Map {
                 return id;
             }
             RefTarget::Page(id) => {
+                if level == 0 {
+                    self.gather(id);
+                }
                 let page = self.page(id).clone();
                 page.refs.iter().for_each(|child| {
                     let counted = self.count_up(*child);
@@ -358,17 +366,33 @@ impl Map {
     /// Adds one reference if the reference names a slot.
     #[must_use]
     pub fn count_up(&mut self, reference: Ref) -> bool {
+        reference.slot().is_none_or(|id| self.slots.count_up(id))
+    }
+
+    /// Returns the slot of the data block that a reference of a leaf leads to, through its alias if
+    /// it names one.
+    #[inline]
+    pub fn block(&self, reference: Ref) -> Option<SlotId> {
         match reference.target() {
-            RefTarget::Data(id) | RefTarget::Page(id) => self.slots.count_up(id),
-            _ => true,
+            RefTarget::Data(id) => Some(id),
+            RefTarget::Alias(alias) => self.slots.named_by(alias),
+            _ => None,
         }
     }
 
-    /// Releases one reference. A block that loses its last reference is freed. A page is queued for
-    /// [`Map::drop_next`].
+    /// Releases one reference. A block that loses its last reference is freed. An alias that does
+    /// is freed, and releases the block that it names. A page is queued for [`Map::drop_next`].
     pub fn release(&mut self, reference: Ref) {
         match reference.target() {
-            RefTarget::Data(id) | RefTarget::Page(id) if self.slots.count(id) > 1 => self.slots.count_down(id, 1),
+            RefTarget::Data(id) | RefTarget::Page(id) | RefTarget::Alias(id) if self.slots.count(id) > 1 => {
+                self.slots.count_down(id, 1);
+            }
+            RefTarget::Alias(alias) => {
+                let named = self.slots.named_by(alias);
+                self.slots.free(alias);
+                self.freed.push(Freed { id: alias, place: None });
+                named.into_iter().for_each(|id| self.release(Ref::data(id)));
+            }
             RefTarget::Data(id) => {
                 let place = self.slots.free(id);
                 self.freed.push(Freed { id, place });
@@ -381,12 +405,10 @@ impl Map {
 
     /// Releases `references` equal references.
     fn release_run(&mut self, reference: Ref, references: u32) {
-        match reference.target() {
-            RefTarget::Data(id) | RefTarget::Page(id) if self.slots.count(id) > references => {
-                self.slots.count_down(id, references);
-            }
-            RefTarget::Data(_) | RefTarget::Page(_) => (0..references).for_each(|_| self.release(reference)),
-            _ => {}
+        match reference.slot() {
+            Some(id) if self.slots.count(id) > references => self.slots.count_down(id, references),
+            Some(_) => (0..references).for_each(|_| self.release(reference)),
+            None => {}
         }
     }
 
@@ -465,12 +487,8 @@ impl Map {
             &mut pieces,
         );
         for (done, piece) in pieces.iter().enumerate() {
-            let is_countable = match piece.reference.target() {
-                RefTarget::Data(id) | RefTarget::Page(id) => {
-                    !is_near_limit(self.slots.count(id)) && self.slots.count_up(id)
-                }
-                _ => true,
-            };
+            let count_up = |id| !is_near_limit(self.slots.count(id)) && self.slots.count_up(id);
+            let is_countable = piece.reference.slot().is_none_or(count_up);
             if !is_countable {
                 pieces[..done].iter().for_each(|piece| self.release(piece.reference));
                 return Err(TooManyReferences);

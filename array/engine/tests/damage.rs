@@ -63,11 +63,12 @@ fn manifest(image: &[u8]) -> Range<usize> {
     from..from + u32_at(image, 252)
 }
 
-/// Offset of the second copy of what the segment of the manifest holds at `at`.
+/// Offset of the second copy of the metadata at `at`: the same sector of another segment.
 fn second_copy(image: &[u8], at: usize) -> usize {
-    let [segment, mirror] = [240, 244].map(|field| segment_byte(u32_at(image, field), 0));
-    assert!((segment..segment + GEOMETRY.segment_bytes as usize).contains(&at));
-    mirror + at - segment
+    let (start, segment_bytes) = (segment_byte(0, 0), GEOMETRY.segment_bytes as usize);
+    let same_sector = (start + (at - start) % segment_bytes..image.len()).step_by(segment_bytes);
+    let sector = &image[at..at + 512];
+    same_sector.filter(|other| *other != at).find(|other| image[*other..].starts_with(sector)).expect("a second copy")
 }
 
 fn seal_superblocks(image: &mut [u8]) {
@@ -100,8 +101,14 @@ fn seal_directory(image: &mut [u8]) {
 }
 
 fn slot_page(image: &[u8]) -> usize {
+    slot_pages(image)[0]
+}
+
+/// The pages of the slot table: the first one for blocks, others for map pages.
+fn slot_pages(image: &[u8]) -> Vec<usize> {
     let (_, from) = directory(image);
-    segment_byte(u32_at(image, from), u32_at(image, from + 4))
+    let locations = (from..from + 4096).step_by(16).take_while(|at| u32_at(image, at + 8) & 0xFFFF == 8);
+    locations.map(|at| segment_byte(u32_at(image, at), u32_at(image, at + 4))).collect()
 }
 
 fn seal_slots(image: &mut [u8]) {
@@ -195,13 +202,30 @@ fn a_flipped_bit_is_found_or_harmless() {
 fn metadata_with_two_damaged_copies_is_refused() {
     let sound = image();
     let (_, directory) = directory(&sound);
-    for at in [manifest(&sound).start, directory, slot_page(&sound)] {
+    for at in [manifest(&sound).start, directory] {
         let mut image = sound.clone();
         image[at + 9] ^= 1;
         assert!(open(image.clone()));
         image[second_copy(&sound, at + 9)] ^= 4;
         assert!(!open(image));
     }
+}
+
+#[test]
+fn blocks_of_a_lost_slot_page_are_unreadable() {
+    let sound = image();
+    let mut image = sound.clone();
+    for at in [slot_page(&sound) + 9, second_copy(&sound, slot_page(&sound) + 9)] {
+        image[at] ^= 1;
+    }
+    let disk = MemoryDisk::from_image(image);
+    let (mut core, _) = Core::recover(&disk, None).unwrap();
+    let mut unreadable = 0;
+    for volume in core.volumes().into_keys() {
+        core.submit(Op::Read { volume, range: range(0, 4096) }, 0);
+        unreadable += usize::from(matches!(settle(&mut core, &disk)[&0], Err(OpError::MediumError { .. })));
+    }
+    assert!(unreadable > 0);
 }
 
 #[test]
@@ -320,15 +344,14 @@ fn a_forged_log_never_panics() {
 #[test]
 fn unreadable_deleted_pages_wait_for_the_retry_timer() {
     let mut image = image();
-    let page = slot_page(&image);
     let mut damaged = 0;
-    for slot in 0..256 {
-        let word = u64::from_le_bytes(image[page + slot * 16..][..8].try_into().unwrap());
+    for slot in slot_pages(&image).into_iter().flat_map(|page| (page..page + 4096).step_by(16)) {
+        let word = u64::from_le_bytes(image[slot..][..8].try_into().unwrap());
         // Map pages have 4, 16 or 32 sectors.
-        if u32_at(&image, page + slot * 16 + 12) > 0 && [4, 16, 32].contains(&((word >> 38 & 0x3F) + 1)) {
+        if u32_at(&image, slot + 12) > 0 && [4, 16, 32].contains(&((word >> 38 & 0x3F) + 1)) {
             let at = segment_byte(word as usize & 0x3F_FFFF, (word >> 22) as usize & 0xFFFF);
-            image[at] ^= 1;
             let second = second_copy(&image, at);
+            image[at] ^= 1;
             image[second] ^= 1;
             damaged += 1;
         }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{ARRAY, MemoryDisk, create, data, run};
-use engine::{Change, Op};
+use engine::{Change, Core, Op, Options};
 use ondisk::ArrayGeometry;
 use std::collections::BTreeMap;
 use types::{BlockRange, Lba, VolumeId};
@@ -108,7 +108,7 @@ impl Reader {
         assert_eq!(input.bytes(8), b"IBIDMAN\0");
         assert_eq!(input.number(4), 4);
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
-        let (shared_sectors, near_limit) = (input.number(8), input.number(8));
+        let (shared_sectors, shared_aliases, near_limit) = (input.number(8), input.number(8), input.number(8));
         for _ in 0..input.number(8) {
             let name = input.number(8);
             let [blocks, root, height, mapped] = std::array::from_fn(|_| input.number(8));
@@ -142,7 +142,7 @@ impl Reader {
             page.chunks(16).take(here).for_each(|location| {
                 let page = self.located(location);
                 let free = page.chunks(16).filter(|slot| at(slot, 12, 4) == 0).count();
-                assert_eq!(at(location, 10, 2), free as u64, "free slots of the page");
+                assert_eq!(at(location, 10, 2) & 0xFFF, free as u64, "free slots of the page");
                 self.slots.extend(page);
             });
             assert!(page[here * 16..].iter().all(|byte| *byte == 0));
@@ -150,7 +150,7 @@ impl Reader {
         }
         self.drops = (0..input.number(8)).map(|_| input.number(8)).collect();
         assert!(input.0.is_empty());
-        assert_eq!((shared_sectors, near_limit), (self.shared_sectors(), 0));
+        assert_eq!((shared_sectors, shared_aliases, near_limit), (self.shared_sectors(), self.shared_aliases(), 0));
     }
 
     /// Sectors of data with several references: the difference of the shares that the blocks up to
@@ -159,10 +159,16 @@ impl Reader {
         let share = |slot: &[u8]| {
             let (word, count) = (at(slot, 0, 8), at(slot, 12, 4));
             let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
-            let is_data = self.segments[(word & 0x3F_FFFF) as usize].0 == 1;
+            let is_data = self.segments.get((word & 0x3F_FFFF) as usize).is_some_and(|segment| segment.0 == 1);
             if count > 1 && is_data { sectors * (index + 1) / blocks - sectors * index / blocks } else { 0 }
         };
         self.slots.chunks(16).filter(|slot| at(slot, 12, 4) > 1).map(share).sum()
+    }
+
+    /// Aliases with several references.
+    fn shared_aliases(&self) -> u64 {
+        let is_shared_alias = |slot: &&[u8]| at(slot, 0, 8) & 0x3F_FFFF == 0x3F_FFFE && at(slot, 12, 4) > 1;
+        self.slots.chunks(16).filter(is_shared_alias).count() as u64
     }
 
     /// Stored bytes of the slot that a reference names.
@@ -171,6 +177,11 @@ impl Reader {
         let (word, crc, count) = (at(slot, 0, 8), at(slot, 8, 4), at(slot, 12, 4));
         assert_ne!(count, 0);
         assert_eq!(word >> 44 & 0x3FFF, reference >> 40 & 0x3FFF, "generation");
+        assert_eq!(reference >> 60 == 5, word & 0x3F_FFFF == 0x3F_FFFE, "ALIAS names aliases, other kinds none");
+        if reference >> 60 == 5 {
+            assert_eq!(word >> 58, 0);
+            return self.named(3 << 60 | (word >> 30 & 0x3FFF) << 40 | (word >> 22 & 0xFF) << 32 | crc);
+        }
         let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
         let stored = self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, sectors * 512, crc);
         if reference >> 60 == 4 || (sectors, blocks) == (8, 1) {
@@ -202,7 +213,7 @@ impl Reader {
         let bytes = match kind {
             0 | 1 => vec![0; 4096],
             2 => (reference as u32).to_le_bytes().repeat(1024),
-            3 => self.named(reference),
+            3 | 5 => self.named(reference),
             _ => panic!("kind {kind}"),
         };
         (kind, bytes)
@@ -301,8 +312,8 @@ fn golden_bytes_of_a_new_array() {
     let (disk, _) = create(SMALL);
     let reader = Reader::open(disk.image());
     let mut manifest = b"IBIDMAN\0\x04\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0".to_vec();
-    // No shared sectors, no slots near the limit; no volumes, no values.
-    manifest.extend([0; 16 + 16]);
+    // No shared sectors or aliases, no slots near the limit; no volumes, no values.
+    manifest.extend([0; 24 + 16]);
     manifest.extend(16u64.to_le_bytes());
     manifest.extend([0; 16]);
     // No directory pages, no drops.
@@ -323,7 +334,7 @@ fn golden_bytes_of_a_new_array() {
 }
 
 /// An array with an instance of every structure, with a checkpoint.
-fn filled() -> (MemoryDisk, engine::Core) {
+fn filled() -> (MemoryDisk, Core) {
     let (disk, mut core) = create(MEDIUM);
     for op in [
         change(Change::CreateVolume { volume: VolumeId(0x0102), blocks: 8192 }),
@@ -371,6 +382,35 @@ fn written_data_is_read_from_the_image_alone() {
 }
 
 #[test]
+fn aliases_lead_to_the_blocks_that_a_copy_shares() {
+    let (disk, mut core) = create(MEDIUM);
+    run(&mut core, &disk, change(Change::CreateVolume { volume: VolumeId(1), blocks: 8192 })).unwrap();
+    for block in 0..1024 {
+        run(&mut core, &disk, write(1, block * 8, data(block, 8))).unwrap();
+    }
+    core.request_checkpoint();
+    common::settle(&mut core, &disk);
+    drop(core);
+    // Every leaf is gathered entirely when it is copied.
+    let options = Options { max_named_pages: Some(0), ..Options::for_geometry(&MEDIUM) };
+    let (mut core, _) = Core::recover(&disk, Some(options)).unwrap();
+    run(&mut core, &disk, change(Change::CopyVolume { source: VolumeId(1), destination: VolumeId(2) })).unwrap();
+    for leaf in 0..4 {
+        run(&mut core, &disk, write(1, leaf * 2048, data(900_000 + leaf, 8))).unwrap();
+    }
+    core.request_checkpoint();
+    common::settle(&mut core, &disk);
+    core.audit(&disk).unwrap();
+    let reader = Reader::open(disk.image());
+    for block in 0..1024 {
+        let before = data(block, 8).to_vec();
+        assert!(reader.block(2, block) == (5, before.clone()), "block {block} of the copy");
+        let overwritten = (block % 256 == 0).then(|| (3, data(900_000 + block / 256, 8).to_vec()));
+        assert!(reader.block(1, block) == overwritten.unwrap_or((5, before)), "block {block}");
+    }
+}
+
+#[test]
 fn summaries_list_all_live_slots() {
     let (disk, _) = filled();
     let reader = Reader::open(disk.image());
@@ -378,7 +418,7 @@ fn summaries_list_all_live_slots() {
     for (number, slot) in reader.slots.chunks(16).enumerate() {
         let word = at(slot, 0, 8);
         assert_eq!(at(slot, 12, 4) == 0, word & 0x3F_FFFF == 0x3F_FFFF, "slot {number}");
-        if at(slot, 12, 4) > 0 {
+        if at(slot, 12, 4) > 0 && word & 0x3F_FFFF != 0x3F_FFFE {
             let name = number as u64 | (word >> 44 & 0x3FFF) << 40;
             let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
             live.insert((word & 0x3F_FFFF, word >> 22 & 0xFFFF, index), (name, sectors, blocks, at(slot, 8, 4)));

@@ -135,7 +135,7 @@ fn lost_slot_tables_are_rebuilt_without_loss() {
     let (before, regions) = (contents(&MemoryDisk::from_image(intact.image())), layout(&intact).unwrap());
     for structure in [Structure::SlotTable, Structure::SlotDirectory] {
         let items = items(&regions, structure);
-        assert_eq!(items.len(), if structure == Structure::SlotTable { 3 } else { 1 });
+        assert_eq!(items.len(), if structure == Structure::SlotTable { 4 } else { 1 });
         for item in items {
             assert_eq!(item.len(), 2);
             let disk = MemoryDisk::from_image(intact.image());

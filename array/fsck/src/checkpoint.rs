@@ -183,7 +183,7 @@ pub(crate) fn read_known(drive: &Drive<'_>, locations: &[Option<Location>]) -> V
 /// Decodes a slot of a stored page. `None` if it is invalid.
 pub(crate) fn decode_slot(bytes: &[u8]) -> Option<Slot> {
     let slot = SlotBytes::read_from_bytes(bytes).ok()?.check()?;
-    ((slot.count == 0) == slot.place.is_none()).then_some(slot)
+    ((slot.count == 0) == (slot.place.is_none() && slot.names.is_none())).then_some(slot)
 }
 
 fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest, CheckpointError> {

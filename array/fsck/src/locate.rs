@@ -27,8 +27,11 @@ pub fn locate(
     bad: &FxHashSet<u64>,
     should_continue: &dyn Fn() -> bool,
 ) -> Option<BTreeMap<VolumeId, UnreadableRanges>> {
-    let mut slots = PageSlots::default();
+    let (mut slots, mut bad_aliases) = (PageSlots::default(), FxHashSet::default());
     let each = |number, slot: blockmap::Slot| {
+        if slot.names.is_some_and(|named| bad.contains(&named.slot)) {
+            bad_aliases.insert(number);
+        }
         if let Some(place) = slot.place.filter(|place| checkpoint.is_metadata(place.segment)) {
             slots.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
         }
@@ -37,7 +40,7 @@ pub fn locate(
         return None;
     }
     let (intact, lost) = (FxHashSet::default(), FxHashSet::default());
-    let mut search = Search { checkpoint, slots, bad, intact, lost, should_continue, is_cancelled: false };
+    let mut search = Search { checkpoint, slots, bad, bad_aliases, intact, lost, should_continue, is_cancelled: false };
     let mut ranges = BTreeMap::new();
     for (id, volume) in &checkpoint.manifest.volumes {
         let mut found = UnreadableRanges::default();
@@ -53,6 +56,8 @@ struct Search<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
     slots: PageSlots,
     bad: &'c FxHashSet<u64>,
+    /// Aliases of bad blocks.
+    bad_aliases: FxHashSet<u64>,
     /// Pages without damage below them. Each is entered once, however many volumes share it.
     intact: FxHashSet<u64>,
     /// Pages whose blocks are all bad. A salvage makes pages that name one another many times.
@@ -66,7 +71,7 @@ impl Search<'_, '_> {
     /// true if there was any.
     fn below(&mut self, node: Ref, level: u8, start: u64, size: u64, ranges: &mut UnreadableRanges) -> bool {
         let id = match node.target() {
-            RefTarget::Data(id) if self.bad.contains(&id.slot) => return add_range(ranges, start, 1, size),
+            RefTarget::Data(_) | RefTarget::Alias(_) if self.is_lost(node) => return add_range(ranges, start, 1, size),
             RefTarget::Page(id) if self.intact.contains(&id.slot) => return false,
             RefTarget::Page(id) if self.lost.contains(&id.slot) => {
                 return add_range(ranges, start, blockmap::span(level), size);
@@ -101,6 +106,7 @@ impl Search<'_, '_> {
     fn is_lost(&self, reference: Ref) -> bool {
         match reference.target() {
             RefTarget::Data(id) => self.bad.contains(&id.slot),
+            RefTarget::Alias(id) => self.bad.contains(&id.slot) || self.bad_aliases.contains(&id.slot),
             RefTarget::Page(id) => self.bad.contains(&id.slot) || self.lost.contains(&id.slot),
             _ => false,
         }

@@ -53,9 +53,9 @@ pub(crate) struct Segment {
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) slot_pages: u32,
-    /// Shared sectors of data, and slots near the limit of their count, if they are stated. Then
-    /// the locations of slot table pages state their free slots, too.
-    pub(crate) sums: Option<[u64; 2]>,
+    /// Shared sectors of data, shared aliases, and slots near the limit of their count, if they are
+    /// stated. Then the locations of slot table pages state their free slots, too.
+    pub(crate) sums: Option<[u64; 3]>,
     pub(crate) next_usage: u64,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
     pub(crate) segments: Vec<Segment>,
@@ -90,8 +90,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
     let next_usage = input.number(8).ok_or("next use counter")?;
     let sums = match version {
         Some(VERSION) => {
-            let (shared, near_limit) = (input.number(8), input.number(8));
-            Some([shared.ok_or("shared sectors")?, near_limit.ok_or("slots near the limit")?])
+            let [shared, aliases, near_limit] = [(); 3].map(|()| input.number(8).ok_or("sums of the slot table"));
+            Some([shared?, aliases?, near_limit?])
         }
         _ => None,
     };
@@ -189,5 +189,6 @@ pub(crate) fn decode_location(bytes: &[u8]) -> Option<Option<Location>> {
 
 /// Decodes the number of free slots that a location of 16 bytes states.
 pub(crate) fn decode_free_slots(location: &[u8]) -> u16 {
-    Input(location.get(10..).unwrap_or_default()).number(2).unwrap_or_default() as u16
+    // The upper four bits state what the page is used for.
+    Input(location.get(10..).unwrap_or_default()).number(2).unwrap_or_default() as u16 & 0xFFF
 }

@@ -108,7 +108,7 @@ fn decode(bytes: &[u8]) -> Result<MapPage, &'static str> {
         if second & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT {
             return Err("its entries state different levels");
         }
-        let is_data = matches!(reference.target(), RefTarget::Data(_));
+        let is_data = matches!(reference.target(), RefTarget::Data(_) | RefTarget::Alias(_));
         let entry = Entry { reference, mapped: second & MAPPED_MASK };
         if is_data { Err("an interior page references a data block") } else { Ok(entry) }
     });

@@ -241,6 +241,7 @@ fn stored_location(at: Option<Location>) -> PageLocation {
         sector: at.sector,
         sectors: at.bytes / SECTOR_BYTES as u32,
         free: 0,
+        used_for: 0,
         crc: at.crc,
     })
 }

@@ -9,17 +9,18 @@ use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::Volume;
 use crate::pages::{self, Entry, MapPage, PageSlot, PageSlots};
 use crate::sums::Sums;
-use blockmap::{MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
+use blockmap::{GENERATION_BITS, GENERATION_MASK, MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
 use rustc_hash::FxHashMap;
 use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES};
 
-/// Flag in the tag of a slot, next to its generation: the slot is in use.
-const IN_USE: u16 = 1 << 15;
-/// Flag in the tag of a slot: the slot is stored in a metadata segment.
-const IS_PAGE: u16 = 1 << 14;
-/// Tag of a slot whose slot table page is unreadable. It is unique, because a slot that is not in
-/// use has no location.
-const UNKNOWN: u16 = IS_PAGE;
+/// Contents of a slot, in its tag next to the generation. The tag of a free slot is 0.
+const KIND_SHIFT: u32 = GENERATION_BITS;
+const DATA: u16 = 1 << KIND_SHIFT;
+const PAGE: u16 = 2 << KIND_SHIFT;
+const ALIAS: u16 = 3 << KIND_SHIFT;
+const KIND_MASK: u16 = 3 << KIND_SHIFT;
+/// Tag of a slot whose slot table page is unreadable.
+const UNKNOWN: u16 = GENERATION_MASK;
 /// Pages read at a time.
 const BATCH: usize = 1024;
 /// Maximum number of wrong counts that are reported individually.
@@ -32,7 +33,7 @@ pub struct MarkTotals {
     pub pages: u64,
     /// Data slots in use.
     pub blocks: u64,
-    /// References to these slots.
+    /// References to these slots, where an alias counts as one.
     pub references: u64,
 }
 
@@ -67,6 +68,7 @@ struct Walk<'c, 'd> {
     claims: FxHashMap<u64, Claim>,
     queue: WorkQueue,
     marked: MarkTotals,
+    has_aliases: bool,
     /// True if something could not be read, so some references were not found.
     is_partial: bool,
 }
@@ -89,12 +91,14 @@ pub(crate) fn check(
         claims: FxHashMap::default(),
         queue: WorkQueue::default(),
         marked: MarkTotals::default(),
+        has_aliases: false,
         is_partial: checkpoint.slot_pages.iter().any(Option::is_none),
     };
     if !walk.load_slots() {
         return walk.marked;
     }
     walk.mark_roots();
+    walk.mark_named();
     for level in (0..=MAX_HEIGHT).rev() {
         walk.read_all(|queue| &mut queue.levels[usize::from(level)]);
     }
@@ -110,6 +114,7 @@ impl Walk<'_, '_> {
     /// Reads all slots. Returns false if the pass must end.
     fn load_slots(&mut self) -> bool {
         let (left, tags, pages) = (&mut self.left, &mut self.tags, &mut self.pages);
+        let has_aliases = &mut self.has_aliases;
         let (checkpoint, marked, is_partial) = (self.checkpoint, &mut self.marked, &mut self.is_partial);
         let mut sums = Sums::new(checkpoint);
         let is_complete = checkpoint.each_slot_while(
@@ -117,10 +122,17 @@ impl Walk<'_, '_> {
             |number, slot| {
                 let is_page = slot.place.is_some_and(|place| checkpoint.is_metadata(place.segment));
                 sums.add(number, &slot, is_page);
+                let kind = if is_page {
+                    PAGE
+                } else if slot.names.is_some() {
+                    ALIAS
+                } else {
+                    DATA
+                };
                 left[number as usize] = slot.count;
-                tags[number as usize] =
-                    slot.generation | if slot.count > 0 { IN_USE } else { 0 } | if is_page { IS_PAGE } else { 0 };
-                marked.blocks += u64::from(slot.count > 0 && !is_page);
+                tags[number as usize] = if slot.count > 0 { slot.generation | kind } else { 0 };
+                *has_aliases |= kind == ALIAS;
+                marked.blocks += u64::from(slot.count > 0 && kind == DATA);
                 if let (Some(place), true) = (slot.place, is_page) {
                     pages.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
                 }
@@ -152,7 +164,7 @@ impl Walk<'_, '_> {
                 self.findings.add(finding("its size is invalid or does not match its tree"));
             }
             match root.reference.target() {
-                RefTarget::Data(_) => self.findings.add(finding("its root is a data block")),
+                RefTarget::Data(_) | RefTarget::Alias(_) => self.findings.add(finding("its root is a data block")),
                 RefTarget::Page(_) => {
                     let claim = Claim { level: Some(root.height), mapped: Some(root.mapped) };
                     self.mark(root.reference, claim, &|| format!("the root of {name}"));
@@ -167,14 +179,20 @@ impl Walk<'_, '_> {
 
     /// Counts one reference, which is stored in `holder` and states `claim` about a page.
     fn mark(&mut self, reference: Ref, claim: Claim, holder: &dyn Fn() -> String) {
-        let (id, is_page) = match reference.target() {
-            RefTarget::Data(id) => (id, false),
-            RefTarget::Page(id) => (id, true),
+        let (id, kind) = match reference.target() {
+            RefTarget::Data(id) => (id, DATA),
+            RefTarget::Page(id) => (id, PAGE),
+            RefTarget::Alias(id) => (id, ALIAS),
             _ => return,
         };
         let finding = |what: &str| {
+            let named = match kind {
+                PAGE => "page",
+                ALIAS => "alias",
+                _ => "block",
+            };
             Finding::new(Severity::Damage, Structure::MapPage, format!("reference in {}", holder()))
-                .what(format!("it names {} {id:?}, {what}", if is_page { "page" } else { "block" }))
+                .what(format!("it names {named} {id:?}, {what}"))
                 .meaning("Reading the range returns a medium error, never other data.")
                 .advice("Rewrite the range, or restore the volume.")
         };
@@ -182,16 +200,17 @@ impl Walk<'_, '_> {
         if tag == Some(UNKNOWN) {
             return;
         }
-        let Some(tag) = tag.filter(|tag| tag & IN_USE != 0 && tag & blockmap::GENERATION_MASK == id.generation) else {
+        let is_in_use = |tag: &u16| tag & KIND_MASK != 0 && tag & GENERATION_MASK == id.generation;
+        let Some(tag) = tag.filter(is_in_use) else {
             return self.findings.add(finding("which is free or has another generation"));
         };
-        if (tag & IS_PAGE != 0) != is_page {
-            return self.findings.add(finding("which is in a segment of the wrong kind"));
+        if tag & KIND_MASK != kind {
+            return self.findings.add(finding("which is of another kind"));
         }
         let left = &mut self.left[id.slot as usize];
         *left = left.wrapping_sub(1);
-        self.marked.references += u64::from(!is_page);
-        if !is_page {
+        self.marked.references += u64::from(kind == DATA);
+        if kind != PAGE {
             return;
         }
         match self.claims.get(&id.slot) {
@@ -207,6 +226,20 @@ impl Walk<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Counts one reference for each alias to the block that it names.
+    fn mark_named(&mut self) {
+        if !self.has_aliases {
+            return;
+        }
+        let (checkpoint, should_continue) = (self.checkpoint, self.should_continue);
+        let each = |number: u64, slot: blockmap::Slot| {
+            if let Some(named) = slot.names {
+                self.mark(Ref::data(named), NO_CLAIM, &|| format!("the alias of slot {number}"));
+            }
+        };
+        checkpoint.each_slot_while(&|| should_continue(), each, |_| {});
     }
 
     /// Reads all queued pages, including those queued on the way.

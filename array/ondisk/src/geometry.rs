@@ -16,7 +16,7 @@ const MIN_SEGMENT_BYTES: u64 = 64 << 10;
 const MAX_SEGMENT_BYTES: u64 = 32 << 20;
 const MIN_LOG_BYTES: u64 = 64 << 10;
 const MIN_SEGMENTS: u64 = 16;
-const MAX_SEGMENTS: u64 = (1 << 22) - 1;
+const MAX_SEGMENTS: u64 = (1 << 22) - 2;
 
 /// Division of a drive into regions. Log and segment sizes are fixed when the array is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum GeometryError {
     #[error("log size of {0} bytes is not a multiple of 4096 of at least 64 KiB")]
     LogBytes(u64),
     /// The drive has too few or too many segments.
-    #[error("{0} segments are outside the supported range of 16 to 4194303")]
+    #[error("{0} segments are outside the supported range of 16 to 4194302")]
     Segments(u64),
 }
 

@@ -51,6 +51,8 @@ pub struct ManifestSegment {
 pub struct SlotSums {
     /// Sectors of data that several references share.
     pub shared_sectors: u64,
+    /// Aliases with several references.
+    pub shared_aliases: u64,
     /// Slots that have reached the limit for deliberate sharing.
     pub near_limit: u64,
 }
@@ -93,8 +95,9 @@ pub fn encode_manifest(
     out.put_u32_le(if sums.is_some() { VERSION } else { VERSION_WITHOUT_SUMS });
     out.put_u32_le(slot_pages);
     out.put_u64_le(next_usage);
-    if let Some(SlotSums { shared_sectors, near_limit }) = sums {
+    if let Some(SlotSums { shared_sectors, shared_aliases, near_limit }) = sums {
         out.put_u64_le(shared_sectors);
+        out.put_u64_le(shared_aliases);
         out.put_u64_le(near_limit);
     }
     out.put_u64_le(volumes.len() as u64);
@@ -145,7 +148,10 @@ impl Manifest {
         let slot_pages = get_u32(input)?;
         let next_usage = get_u64(input)?;
         let sums = match version {
-            VERSION => Some(SlotSums { shared_sectors: get_u64(input)?, near_limit: get_u64(input)? }),
+            VERSION => {
+                let (shared_sectors, shared_aliases) = (get_u64(input)?, get_u64(input)?);
+                Some(SlotSums { shared_sectors, shared_aliases, near_limit: get_u64(input)? })
+            }
             VERSION_WITHOUT_SUMS => None,
             _ => return None,
         };
@@ -194,12 +200,12 @@ mod tests {
         let segment = ManifestSegment { mirror: Some(3), live: 5, sectors: 9, summary: Some(8), usage: 77 };
         Manifest {
             slot_pages: 3,
-            sums: Some(SlotSums { shared_sectors: 11, near_limit: 12 }),
+            sums: Some(SlotSums { shared_sectors: 11, shared_aliases: 13, near_limit: 12 }),
             next_usage: 78,
             volumes: vec![ManifestVolume { id: VolumeId(4), blocks: 80, root: 1 << 60, height: 2, mapped: 6 }],
             values: [(Bytes::from_static(b"key"), Bytes::from_static(b"value"))].into(),
             segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, mirror: None, ..segment }), None],
-            directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, free: 256, crc: 4 }],
+            directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, free: 256, used_for: 3, crc: 4 }],
             drops: vec![9, 10],
         }
     }

@@ -115,6 +115,8 @@ impl SimSubject for EngineSubject {
             options.dirty_limit = NEVER_FULL;
         }
         options.last_generation = rng.pick(&[None, None, Some(1), Some(3)]);
+        options.max_named_pages =
+            Rng::part(rng.clone().next_u64(), 3).pick(&[None, Some(0), Some(0), Some(1), Some(2)]);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
         EngineSetup { geometry, options, space, is_small, bug: None }
     }

@@ -2,7 +2,7 @@
 
 use crate::reference::SLOT_BITS;
 use crate::slot::SLOTS_PER_PAGE;
-use crate::slot_page::SlotPage;
+use crate::slot_page::{PageUse, SlotPage};
 use std::cell::Cell;
 use types::to_usize;
 
@@ -14,9 +14,10 @@ pub(super) const MAX_PAGES: u64 = (1 << SLOT_BITS) / SLOTS_PER_PAGE as u64;
 pub(super) struct Frame {
     pub(super) page: Option<Box<SlotPage>>,
     pub(super) free: u16,
+    pub(super) used_for: PageUse,
     pub(super) is_dirty: bool,
     pub(super) is_writing: bool,
-    /// True if the page is in the list of pages with free slots.
+    /// True if the page is in the list of pages with free slots of its use.
     pub(super) is_listed: bool,
     /// True if reading the page for its free slots failed.
     pub(super) is_unreadable: bool,
@@ -31,4 +32,10 @@ pub(super) fn page_of(slot: u64) -> u32 {
 
 pub(super) fn index_of(slot: u64) -> usize {
     to_usize(slot) % SLOTS_PER_PAGE
+}
+
+/// Converts an index into the list of pages to a page number.
+#[expect(clippy::cast_possible_truncation, reason = "the table has at most 2^32 pages")]
+pub(super) fn page_number(index: usize) -> u32 {
+    index as u32
 }

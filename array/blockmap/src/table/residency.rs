@@ -4,25 +4,10 @@
 //! needed. The totals over all pages are kept separately, so evicting a page does not change them.
 
 use super::SlotTable;
-use super::frame::{Frame, MAX_PAGES, page_of};
+use super::frame::{Frame, page_number, page_of};
 use crate::reference::SlotId;
 use crate::slot::{SLOTS_PER_PAGE, SlotPlace};
-use crate::slot_page::SlotPage;
-
-/// Slots in a page.
-#[expect(clippy::cast_possible_truncation, reason = "256 fits in 16 bits")]
-const PAGE_SLOTS: u16 = SLOTS_PER_PAGE as u16;
-/// Minimum number of free slots that makes a page worth loading and changing. At most this share of
-/// the table, a sixteenth, may stay unused.
-const WORTHWHILE_FREE_SLOTS: u16 = PAGE_SLOTS / 16;
-/// Maximum number of pages examined in one search for free slots.
-const PAGES_PER_SEARCH: usize = 4096;
-
-/// Converts an index into the list of pages to a page number.
-#[expect(clippy::cast_possible_truncation, reason = "the table has at most 2^32 pages")]
-fn page_number(index: usize) -> u32 {
-    index as u32
-}
+use crate::slot_page::{PageUse, SlotPage};
 
 impl SlotTable {
     /// Returns the memory used by the table in bytes.
@@ -78,47 +63,11 @@ impl SlotTable {
         }
     }
 
-    /// Returns a page in memory with a free slot. Grows the table if no page has one.
-    pub(super) fn page_with_free_slot(&mut self) -> u32 {
-        while let Some(number) = self.with_free_slots.front().copied() {
-            let frame = &mut self.frames[number as usize];
-            if frame.free > 0 && frame.page.is_some() {
-                return number;
-            }
-            // An evicted page is already excluded from `free_loaded`.
-            frame.is_listed = false;
-            self.with_free_slots.pop_front();
-        }
-        assert!((self.frames.len() as u64) < MAX_PAGES, "the slot table is full");
-        self.append(SlotPage::empty(), PAGE_SLOTS)
-    }
-
-    /// Adds a page in memory to the list of pages with free slots, and its free slots to the total.
-    fn list_free_slots(&mut self, number: u32) {
-        let frame = &mut self.frames[number as usize];
-        self.free_loaded += u64::from(frame.free);
-        if !std::mem::replace(&mut frame.is_listed, true) {
-            self.with_free_slots.push_back(number);
-        }
-    }
-
-    /// Records that a slot of a page in memory became free.
-    pub(super) fn note_freed_slot(&mut self, number: u32) {
-        let frame = &mut self.frames[number as usize];
-        frame.free += 1;
-        self.free += 1;
-        if frame.is_listed {
-            self.free_loaded += 1;
-        } else {
-            self.list_free_slots(number);
-        }
-    }
-
-    fn append(&mut self, page: Box<SlotPage>, free: u16) -> u32 {
+    pub(super) fn append(&mut self, page: Box<SlotPage>, free: u16, used_for: PageUse) -> u32 {
         let number = page_number(self.frames.len());
-        self.frames.push(Frame { page: Some(page), free, ..Frame::default() });
+        self.frames.push(Frame { page: Some(page), used_for, ..Frame::default() });
         self.loaded += 1;
-        self.free += u64::from(free);
+        self.set_free_slots(number, free);
         self.list_free_slots(number);
         number
     }
@@ -130,20 +79,30 @@ impl SlotTable {
         let Some(page) = SlotPage::decode(bytes, is_metadata) else { return false };
         let sums = page.sums();
         self.shared_sectors += sums.shared_sectors;
+        self.shared_aliases += sums.shared_aliases;
         self.near_limit += sums.near_limit;
-        self.append(page, sums.free);
+        let used_for = page.used_for();
+        self.append(page, sums.free, used_for);
         true
     }
 
-    /// Appends a stored page that is not in memory and has `free` free slots.
-    pub fn append_absent(&mut self, free: u16) {
-        self.frames.push(Frame { free, ..Frame::default() });
-        self.free += u64::from(free);
+    /// Appends a stored page that is not in memory, has `free` free slots and is used for
+    /// `used_for`, as [`SlotTable::use_of`] returned it. Another number is data.
+    pub fn append_absent(&mut self, free: u16, used_for: u8) {
+        let used_for = if usize::from(free) == SLOTS_PER_PAGE { PageUse::Empty } else { PageUse::of_stored(used_for) };
+        let number = page_number(self.frames.len());
+        self.frames.push(Frame { used_for, ..Frame::default() });
+        self.set_free_slots(number, free);
     }
 
     /// Returns the number of free slots in a page.
     pub fn free_in(&self, number: u32) -> u16 {
         self.frames[number as usize].free
+    }
+
+    /// Returns what a page is used for, as a number to be stored.
+    pub fn use_of(&self, number: u32) -> u8 {
+        self.frames[number as usize].used_for as u8
     }
 
     /// Loads an absent page from its stored bytes. A page that is in memory stays unchanged.
@@ -166,46 +125,8 @@ impl SlotTable {
         frame.is_unreadable = false;
         frame.was_used.set(true);
         self.loaded += 1;
-        if frame.is_listed || frame.free >= WORTHWHILE_FREE_SLOTS {
-            self.list_free_slots(number);
-        }
+        self.count_loaded(number);
         true
-    }
-
-    /// Returns true if fewer than `few` free slots are in memory, absent pages have more, and slots
-    /// are being allocated.
-    pub fn needs_free_slots(&self, few: u64) -> bool {
-        self.free_loaded < few && self.free > self.free_loaded && self.taken >= u64::from(WORTHWHILE_FREE_SLOTS)
-    }
-
-    /// Returns an absent page worth loading for its free slots, if fewer than `few` are in memory.
-    /// Requests no more free slots than recent allocations can use.
-    pub fn next_page_to_load(&mut self, few: u64) -> Option<u32> {
-        if !self.needs_free_slots(few) {
-            return None;
-        }
-        self.taken = self.taken.min(few);
-        for _ in 0..PAGES_PER_SEARCH.min(self.frames.len()) {
-            self.search_position = (self.search_position + 1) % self.frames.len();
-            let frame = &self.frames[self.search_position];
-            if frame.page.is_none() && frame.free >= WORTHWHILE_FREE_SLOTS && !frame.is_unreadable {
-                self.taken -= u64::from(WORTHWHILE_FREE_SLOTS);
-                self.search_misses = 0;
-                return Some(page_number(self.search_position));
-            }
-            self.search_misses += 1;
-        }
-        if self.search_misses >= self.frames.len() {
-            // No such page exists. The table grows instead, and is searched again after more
-            // allocations.
-            (self.taken, self.search_misses) = (0, 0);
-        }
-        None
-    }
-
-    /// Marks a page as unreadable. Its free slots are ignored until it is loaded successfully.
-    pub fn mark_unreadable(&mut self, number: u32) {
-        self.frames[number as usize].is_unreadable = true;
     }
 
     /// Evicts unchanged pages, least recently used first, until the remaining ones take at most
@@ -217,13 +138,13 @@ impl SlotTable {
             looks -= 1;
             self.evict_position = (self.evict_position + 1) % self.frames.len();
             let frame = &mut self.frames[self.evict_position];
-            let is_kept = frame.is_listed && frame.free > 0 && self.free_loaded < free_slots + u64::from(frame.free);
+            let is_kept = self.free.needs(frame, free_slots);
             if frame.page.is_none() || frame.is_dirty || frame.is_writing || is_kept || frame.was_used.take() {
                 continue;
             }
+            self.free.evict(frame);
             frame.page = None;
             self.loaded -= 1;
-            self.free_loaded -= if frame.is_listed { u64::from(frame.free) } else { 0 };
         }
     }
 
@@ -297,10 +218,11 @@ impl SlotTable {
             if page.sums().free != frame.free {
                 return Err(number);
             }
-            whole.append(page, frame.free);
+            whole.append(page, frame.free, frame.used_for);
         }
         // The totals are copied, not recomputed, because the auditor verifies them.
-        (whole.shared_sectors, whole.near_limit) = (self.shared_sectors, self.near_limit);
+        (whole.shared_sectors, whole.shared_aliases) = (self.shared_sectors, self.shared_aliases);
+        whole.near_limit = self.near_limit;
         Ok(whole)
     }
 }

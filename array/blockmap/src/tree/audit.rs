@@ -37,8 +37,9 @@ pub enum AuditViolation {
     /// A page could not be read.
     #[error("cannot read map page {0:?}")]
     Unreadable(SlotId),
-    /// A slot is referenced both as a page and as data.
-    #[error("slot {0} is referenced both as a page and as data")]
+    /// A slot is referenced both as a page and as data, or is an alias and referenced as another
+    /// kind.
+    #[error("slot {0} is referenced as another kind than it is")]
     MixedKinds(u64),
     /// A page is at a level other than the one it was created for.
     #[error("map page {0:?} is at the wrong level")]
@@ -51,6 +52,14 @@ pub enum AuditViolation {
         /// Number of mapped blocks that it states.
         counted: u64,
         /// Number of mapped blocks found.
+        found: u64,
+    },
+    /// The slot table's total of shared aliases is wrong.
+    #[error("{counted} aliases are recorded as shared, but {found} were found")]
+    WrongSharedAliases {
+        /// Total in the slot table.
+        counted: u64,
+        /// Total found.
         found: u64,
     },
     /// The slot table's total of shared data is wrong.
@@ -115,13 +124,11 @@ impl Map {
             enqueue(&mut queue, Subtree { reference, mapped }, height, span(height))?;
         }
         while let Some(Visit { reference, level, mapped }) = queue.pop() {
-            let (id, is_page) = match reference.target() {
-                RefTarget::Data(id) => (id, false),
-                RefTarget::Page(id) => (id, true),
-                _ => continue,
-            };
-            if slots.get(id).is_none() {
-                return Err(AuditViolation::Dangling(id));
+            let Some(id) = reference.slot() else { continue };
+            let is_page = matches!(reference.target(), RefTarget::Page(_));
+            let names = slots.get(id).ok_or(AuditViolation::Dangling(id))?.names;
+            if names.is_some() != matches!(reference.target(), RefTarget::Alias(_)) {
+                return Err(AuditViolation::MixedKinds(id.slot));
             }
             stated.extend(mapped.filter(|_| is_page).map(|mapped| (id, mapped)));
             if let Some(known) = found.get_mut(&id.slot) {
@@ -146,6 +153,9 @@ impl Map {
                 }
                 (new.level, new.mapped) = (Some(page.level()), page.mapped());
                 enqueue_children(&mut queue, &page)?;
+            } else if let Some(named) = names {
+                // All references to the alias count as one to the block.
+                queue.push(Visit { reference: Ref::data(named), level: None, mapped: None });
             } else {
                 report.blocks += 1;
             }
@@ -158,7 +168,7 @@ impl Map {
 
 /// Compares the counts in the slots, and the stated numbers of mapped blocks, with the facts found.
 fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, stated: &[(SlotId, u64)]) -> Result<(), AuditViolation> {
-    let (mut shared, mut near_limit) = (0, 0);
+    let (mut shared, mut aliases, mut near_limit) = (0, 0, 0);
     for number in 0..slots.len() {
         let (slot, found) = (slots.number(number), found.get(&number));
         let (counted, references) = (slot.map_or(0, |slot| slot.count), found.map_or(0, |found| found.references));
@@ -169,6 +179,10 @@ fn compare(slots: &SlotTable, found: &FxHashMap<u64, Found>, stated: &[(SlotId, 
         let is_shared = references > 1 && found.is_some_and(|found| found.level.is_none());
         let place = slot.and_then(|slot| slot.place).filter(|_| is_shared);
         shared += place.map_or(0, |place| u64::from(place.share()));
+        aliases += u64::from(references > 1 && slot.is_some_and(|slot| slot.names.is_some()));
+    }
+    if aliases != slots.shared_aliases() {
+        return Err(AuditViolation::WrongSharedAliases { counted: slots.shared_aliases(), found: aliases });
     }
     if shared != slots.shared_sectors() {
         return Err(AuditViolation::WrongShared { counted: slots.shared_sectors(), found: shared });

@@ -12,10 +12,7 @@ impl Map {
     /// Returns true if one more reference can be counted while leaving the headroom for
     /// copy-on-write.
     pub fn is_shareable(&self, reference: Ref) -> bool {
-        match reference.target() {
-            RefTarget::Data(id) | RefTarget::Page(id) => !is_near_limit(self.slots.count(id)),
-            _ => true,
-        }
+        reference.slot().is_none_or(|id| !is_near_limit(self.slots.count(id)))
     }
 
     /// Returns true if blocks `first..end` can be edited. The pages must be in memory.
@@ -40,9 +37,9 @@ impl Map {
         let is_replaced = whole.0 <= start && start + span(level) <= whole.1;
         let Some(page) = self.pages.get(id).filter(|page| page.level() == level && !is_replaced) else { return true };
         let is_shared = is_shared || self.slots.count(id) > 1;
-        let can_count = |child: &Ref| match child.target() {
-            RefTarget::Data(id) | RefTarget::Page(id) => !is_at_limit(self.slots.count(id)),
-            _ => true,
+        // A slot that is not in memory gets an alias in place of another reference.
+        let can_count = |child: &Ref| {
+            child.slot().is_none_or(|id| !self.slots.is_loaded(id.slot) || !is_at_limit(self.slots.count(id)))
         };
         (!is_shared || page.refs.iter().all(can_count))
             && (level == 0

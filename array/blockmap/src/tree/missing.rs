@@ -44,8 +44,17 @@ impl Map {
 
     /// Lists the slot page of a reference if it must be loaded before the reference can be counted.
     pub fn missing_slot(&self, reference: Ref, out: &mut Vec<Absent>) {
-        if let RefTarget::Page(id) | RefTarget::Data(id) = reference.target() {
-            out.extend(self.slots.absent(id.slot).map(Absent::Slots));
+        let absent = reference.slot().and_then(|id| self.slots.absent(id.slot));
+        out.extend(absent.map(Absent::Slots));
+    }
+
+    /// Lists the next slot page that must be loaded before the reference can be released, or its
+    /// block be read: that of the slot that it names, then that of the block that an alias names.
+    fn missing_block(&self, reference: Ref, out: &mut Vec<Absent>) {
+        let listed = out.len();
+        self.missing_slot(reference, out);
+        if let (true, RefTarget::Alias(alias)) = (out.len() == listed, reference.target()) {
+            self.slots.named_by(alias).into_iter().for_each(|id| self.missing_slot(Ref::data(id), out));
         }
     }
 
@@ -58,10 +67,27 @@ impl Map {
         self.missing_slot(Ref::page(id), &mut absent);
         if let (true, Some(page)) = (absent.is_empty(), self.pages.get(id)) {
             page.refs.iter().for_each(|reference| self.missing_slot(*reference, &mut absent));
+            if absent.is_empty() {
+                self.missing_behind_aliases(&page.refs, &mut absent);
+            }
         }
         absent.sort_unstable();
         absent.dedup();
         absent
+    }
+
+    /// Lists the slot pages of blocks that are released with the references of a page, because
+    /// their aliases lose their last reference. The slots of the aliases are in memory.
+    fn missing_behind_aliases(&self, refs: &[Ref], out: &mut Vec<Absent>) {
+        let is_alias = |reference: &&Ref| matches!(reference.target(), RefTarget::Alias(_));
+        let mut aliases: Vec<u64> = refs.iter().filter(is_alias).map(|reference| reference.to_bits()).collect();
+        aliases.sort_unstable();
+        for equal in aliases.chunk_by(|a, b| a == b) {
+            let Some(RefTarget::Alias(alias)) = Ref::from_bits(equal[0]).map(Ref::target) else { continue };
+            if u64::from(self.slots.count(alias)) <= equal.len() as u64 {
+                self.missing_block(Ref::alias(alias), out);
+            }
+        }
     }
 }
 
@@ -91,14 +117,22 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
         };
         let is_shared =
             is_shared || will_be_shared || (is_counted && !self.has_all_slots && self.map.slots.count(id) > 1);
-        let named = match is_shared {
-            _ if self.has_all_slots => &[],
-            // The page will be copied, which counts up everything it references.
-            true => &page.refs[..],
-            false if level == 0 && self.need != Need::References => &page.refs[entries.clone()],
-            false => &[],
-        };
-        named.iter().for_each(|reference| self.map.missing_slot(*reference, self.out));
+        if !self.has_all_slots && is_shared {
+            // The page will be copied, which counts up its references. A leaf is gathered
+            // before.
+            let kept = if level == 0 { self.map.kept_pages(&page.refs) } else { Vec::new() };
+            let counted = page.refs.iter().filter(|reference| level > 0 || Map::is_kept(&kept, **reference));
+            counted.for_each(|reference| self.map.missing_slot(*reference, self.out));
+        }
+        if !self.has_all_slots && level == 0 {
+            for reference in &page.refs[entries.clone()] {
+                match self.need {
+                    Need::References => {}
+                    Need::Sharing => self.map.missing_slot(*reference, self.out),
+                    Need::Places | Need::Edit { .. } => self.map.missing_block(*reference, self.out),
+                }
+            }
+        }
         if level > 0 {
             for index in entries {
                 self.enter(page.refs[index], level - 1, start + index as u64 * entry_span(level), is_shared);

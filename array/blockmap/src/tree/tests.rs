@@ -3,7 +3,8 @@
 
 use crate::absent::{Absent, Need};
 use crate::page::{entry_span, span};
-use crate::reference::{Ref, RefTarget};
+use crate::reference::{Ref, RefTarget, SlotId};
+use crate::slot::SlotPlace;
 use crate::tree::audit::AuditViolation;
 use crate::tree::{Map, Root};
 
@@ -251,4 +252,109 @@ proptest::proptest! {
             proptest::prop_assert_eq!(audited(&mut map, &roots), Ok(()));
         }
     }
+}
+
+/// Creates a volume whose leaf names slots in 32 pages of the slot table.
+fn scattered() -> (Map, Root) {
+    let mut map = Map::default();
+    let mut root = Root::empty(256);
+    let spread: Vec<Ref> = (0..32 * 256).map(|_| Ref::data(map.slots.allocate())).collect();
+    let refs: Vec<Ref> = (0..256).map(|block| spread[block % 32 * 256 + block / 32]).collect();
+    map.set(&mut root, 0, &refs);
+    for (number, reference) in spread.iter().enumerate() {
+        let Some(id) = reference.slot() else { continue };
+        map.slots.set_place(id, SlotPlace::single(1, number as u16, 8), number as u32);
+        if !refs.contains(reference) {
+            map.release(*reference);
+        }
+    }
+    let RefTarget::Page(leaf) = root.reference.target() else { panic!("a leaf") };
+    map.slots.set_place(leaf, SlotPlace::single(2, 0, 4), 1);
+    map.take_freed(&mut Vec::new());
+    (map, root)
+}
+
+/// Returns the references of the leaf, and the blocks that they lead to.
+fn leaf_of(map: &mut Map, root: &Root) -> (Vec<Ref>, Vec<Option<SlotId>>) {
+    let mut refs = Vec::new();
+    map.visit(root, 0, 256, &mut |_, _, reference| refs.push(reference));
+    let blocks = refs.iter().map(|reference| map.block(*reference)).collect();
+    (refs, blocks)
+}
+
+#[test]
+fn copied_leaf_counts_slots_of_few_pages() {
+    let (mut map, mut root) = scattered();
+    let snapshot = root;
+    let (_, before) = leaf_of(&mut map, &root);
+    map.slots.take_dirty();
+    map.slots.finish_writes();
+    assert!(map.count_up(root.reference));
+    map.set(&mut root, 7, &[Ref::ZERO]);
+    let changed = map.slots.take_dirty();
+    assert!(changed.len() <= 3, "the leaves and the aliases, not 32 pages: {changed:?}");
+    let (refs, blocks) = leaf_of(&mut map, &snapshot);
+    assert_eq!(blocks, before, "the snapshot leads to the same blocks");
+    assert!(refs.iter().all(|reference| matches!(reference.target(), RefTarget::Alias(_))));
+    let (_, blocks) = leaf_of(&mut map, &root);
+    assert_eq!((blocks[7], &blocks[8..]), (None, &before[8..]));
+    map.audit(&map.slots, &[snapshot, root], &[], &mut |_| None).unwrap();
+    assert_eq!(map.slots.shared_aliases(), 255);
+    // The volume overwrites everything, then the snapshot goes: all blocks and aliases are free.
+    map.fill(&mut root, 0, 256, Ref::HOLE);
+    map.release(snapshot.reference);
+    while map.drop_next().unwrap() {}
+    let mut freed = Vec::new();
+    map.take_freed(&mut freed);
+    assert_eq!(freed.iter().filter(|freed| freed.place.is_some_and(|place| place.segment == 1)).count(), 256);
+    assert_eq!((map.slots.used(), map.slots.shared_aliases()), (0, 0));
+}
+
+#[test]
+fn gathering_needs_no_page_of_far_blocks() {
+    let (mut map, mut root) = scattered();
+    assert!(map.count_up(root.reference));
+    map.slots.take_dirty();
+    map.slots.finish_writes();
+    let drive: Vec<Vec<u8>> = (0..map.slots.pages()).map(|page| map.slots.page_bytes(page).to_vec()).collect();
+    (0..2).for_each(|_| map.slots.shrink(0, 0));
+    assert_eq!(map.slots.absent_pages(), u64::from(map.slots.pages()));
+    let mut loads = Vec::new();
+    loop {
+        let mut missing = Vec::new();
+        map.missing(&root, 7, 8, Need::Edit { may_be_shared: None }, |_, _| false, &mut missing);
+        if missing.is_empty() {
+            break;
+        }
+        for absent in missing {
+            let Absent::Slots(page) = absent else { panic!("{absent:?}") };
+            assert!(map.slots.load_page(page, &drive[page as usize], |_| true, |segment| segment == 2));
+            loads.push(page);
+        }
+    }
+    assert!(loads.len() <= 2, "the slots of the leaf and of the block that is replaced: {loads:?}");
+    map.set(&mut root, 7, &[Ref::ZERO]);
+    let mut refs = Vec::new();
+    map.visit(&root, 0, 256, &mut |_, _, reference| refs.push(reference));
+    assert_eq!(refs.iter().filter(|reference| matches!(reference.target(), RefTarget::Alias(_))).count(), 255);
+}
+
+#[test]
+fn block_by_block_copies_share_aliases() {
+    let (mut map, mut root) = scattered();
+    let snapshot = root;
+    assert!(map.count_up(root.reference));
+    map.set(&mut root, 0, &[Ref::ZERO]);
+    let mut other = Root::empty(512);
+    let pieces = map.collect(&snapshot, 10, 20, 3, other.height).unwrap();
+    map.store(&mut other, 3, &pieces);
+    map.audit(&map.slots, &[snapshot, root, other], &[], &mut |_| None).unwrap();
+    for gone in [snapshot, root] {
+        map.release(gone.reference);
+    }
+    while map.drop_next().unwrap() {}
+    map.audit(&map.slots, &[other], &[], &mut |_| None).unwrap();
+    map.release(other.reference);
+    while map.drop_next().unwrap() {}
+    assert_eq!(map.slots.used(), 0);
 }

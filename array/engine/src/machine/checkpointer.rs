@@ -260,6 +260,7 @@ impl Checkpointer {
             self.slot_directory.len() as u32,
             Some(SlotSums {
                 shared_sectors: state.map.slots.shared_sectors(),
+                shared_aliases: state.map.slots.shared_aliases(),
                 near_limit: state.map.slots.near_limit(),
             }),
             pool.next_usage(),

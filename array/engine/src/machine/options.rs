@@ -46,6 +46,10 @@ pub struct Options {
     /// Last generation of a slot, after which the first one follows; `None` for all that the format
     /// has. A simulator sets few, so that the ids of blocks come back soon.
     pub last_generation: Option<u16>,
+    /// Maximum number of slot table pages that a leaf names when it is copied without being
+    /// gathered; `None` for the default. A simulator sets few, because short histories fill few
+    /// pages.
+    pub max_named_pages: Option<usize>,
     /// Last number of a ticket, after which the first one follows; `None` for 2^64 numbers. Any
     /// other value is a bug, which a simulator injects: work in flight then takes a block for
     /// another one.
@@ -68,6 +72,7 @@ impl Options {
             accept_log_loss: false,
             read_only: false,
             last_generation: None,
+            max_named_pages: None,
             last_ticket: None,
         }
     }
@@ -99,6 +104,7 @@ impl Options {
             accept_log_loss: false,
             read_only: false,
             last_generation: None,
+            max_named_pages: None,
             last_ticket: None,
         }
     }

@@ -47,6 +47,9 @@ impl ArrayState {
         if let Some(last) = options.last_generation {
             map.slots.set_last_generation(last);
         }
+        if let Some(max_pages) = options.max_named_pages {
+            map.set_max_named_pages(max_pages);
+        }
         Self {
             options,
             geometry,

@@ -5,14 +5,15 @@ use super::listed::Listed;
 use crate::checkpoint::{Checkpoint, SLOT_PAGE_BATCH, decode_slot, read_known};
 use crate::drive::Location;
 use crate::pages::{PageSlot, PageSlots};
-use blockmap::{GENERATION_MASK, Ref, RefTarget, SLOTS_PER_PAGE, Slot, SlotBytes, SlotId};
+use blockmap::{GENERATION_BITS, GENERATION_MASK, Ref, RefTarget, SLOTS_PER_PAGE, Slot, SlotBytes, SlotId};
 use ondisk::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// Flags in the tag of a slot, next to its generation.
-const IN_USE: u16 = 1 << 15;
-const IS_PAGE: u16 = 1 << 14;
+/// Contents of a slot, in its tag next to the generation; 0 for a free slot.
+const DATA: u16 = 1 << GENERATION_BITS;
+const PAGE: u16 = 2 << GENERATION_BITS;
+const ALIAS: u16 = 3 << GENERATION_BITS;
 /// Bytes of a stored slot.
 const SLOT_BYTES: usize = size_of::<SlotBytes>();
 
@@ -23,6 +24,8 @@ pub(super) struct Table {
     found: Vec<u32>,
     /// Slots of map pages.
     pub(super) pages: PageSlots,
+    /// The block that each alias names.
+    names: FxHashMap<u64, SlotId>,
     /// Pages of the table that cannot be read.
     pub(super) lost: BTreeSet<usize>,
     /// Slots of lost pages, rebuilt from summaries.
@@ -34,7 +37,13 @@ impl Table {
     pub(super) fn read(checkpoint: &Checkpoint<'_>) -> Self {
         let slots = checkpoint.slots() as usize;
         let (mut tags, mut pages, mut lost) = (vec![0; slots], PageSlots::default(), BTreeSet::new());
+        let mut names = FxHashMap::default();
         let each = |number: u64, slot: Slot| {
+            if let Some(named) = slot.names {
+                tags[number as usize] = slot.generation | ALIAS;
+                names.insert(number, named);
+                return;
+            }
             let Some(place) = slot.place else {
                 tags[number as usize] = slot.generation;
                 return;
@@ -45,7 +54,7 @@ impl Table {
             if !checkpoint.drive.holds(&at) {
                 lost.insert((number / SLOTS_PER_PAGE as u64) as usize);
             }
-            tags[number as usize] = slot.generation | IN_USE | if is_page { IS_PAGE } else { 0 };
+            tags[number as usize] = slot.generation | if is_page { PAGE } else { DATA };
             if is_page {
                 pages.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
             }
@@ -60,39 +69,50 @@ impl Table {
             tags[first..first + SLOTS_PER_PAGE].fill(0);
             (first..first + SLOTS_PER_PAGE).for_each(|slot| {
                 pages.remove(&(slot as u64));
+                names.remove(&(slot as u64));
             });
         }
         let listed = if lost.is_empty() { Listed::default() } else { Listed::slots(checkpoint, &lost) };
-        Self { tags, found: vec![0; slots], pages, lost, rebuilt: FxHashMap::default(), listed }
+        Self { tags, found: vec![0; slots], pages, names, lost, rebuilt: FxHashMap::default(), listed }
     }
 
     /// Returns true if the block or page that a reference names is known. A slot of a lost page is
     /// rebuilt by its first reference.
     pub(super) fn resolve(&mut self, reference: Ref) -> bool {
-        let (id, is_page) = match reference.target() {
-            RefTarget::Data(id) => (id, false),
-            RefTarget::Page(id) => (id, true),
+        let (id, kind) = match reference.target() {
+            RefTarget::Data(id) => (id, DATA),
+            RefTarget::Page(id) => (id, PAGE),
+            RefTarget::Alias(id) => (id, ALIAS),
             _ => return true,
         };
         let Some(tag) = self.tags.get(id.slot as usize).copied() else { return false };
-        let expected = id.generation | IN_USE | if is_page { IS_PAGE } else { 0 };
+        let expected = id.generation | kind;
         let is_lost = self.lost.contains(&((id.slot / SLOTS_PER_PAGE as u64) as usize));
         if !is_lost || tag != 0 {
-            return tag == expected;
+            let named = self.names.get(&id.slot).copied().filter(|_| kind == ALIAS);
+            return tag == expected && named.is_none_or(|named| self.resolve(Ref::data(named)));
         }
         let Some((place, crc)) = self.listed.slot(reference) else { return false };
         self.tags[id.slot as usize] = expected;
-        self.rebuilt.insert(id.slot, Slot { count: 0, generation: id.generation, crc, place: Some(place) });
-        if is_page {
+        self.rebuilt
+            .insert(id.slot, Slot { count: 0, generation: id.generation, crc, place: Some(place), names: None });
+        if kind == PAGE {
             self.pages.insert(id.slot, PageSlot { place, crc, generation: id.generation });
         }
         true
     }
 
-    /// Counts a reference. Returns false if the slot has too many.
+    /// Counts a reference. The first one to an alias counts for the block that it names, too.
+    /// Returns false if a slot has too many.
     #[must_use]
     pub(super) fn count(&mut self, id: SlotId) -> bool {
-        let Some(found) = self.found.get_mut(id.slot as usize) else { return false };
+        let Some(found) = self.found.get(id.slot as usize).copied() else { return false };
+        if let (0, Some(named)) = (found, self.names.get(&id.slot).copied())
+            && !self.count(named)
+        {
+            return false;
+        }
+        let found = &mut self.found[id.slot as usize];
         let next = found.checked_add(1);
         *found = next.unwrap_or(*found);
         next.is_some()
@@ -108,8 +128,8 @@ impl Table {
 
     /// Adds a slot whose bytes are stored at the place that `moved` will name.
     pub(super) fn add(&mut self, id: SlotId, is_page: bool) {
-        self.tags[id.slot as usize] = id.generation | IN_USE | if is_page { IS_PAGE } else { 0 };
-        self.rebuilt.insert(id.slot, Slot { count: 0, generation: id.generation, crc: 0, place: None });
+        self.tags[id.slot as usize] = id.generation | if is_page { PAGE } else { DATA };
+        self.rebuilt.insert(id.slot, Slot { count: 0, generation: id.generation, crc: 0, place: None, names: None });
     }
 
     /// Returns the number of slots of lost pages that references use.
@@ -152,9 +172,9 @@ impl Table {
         match known {
             Some(slot) if count > 0 => {
                 let (place, crc) = moved.get(&number).map_or((slot.place, slot.crc), |moved| (moved.place, moved.crc));
-                Slot { count, generation: slot.generation, crc, place }
+                Slot { count, generation: slot.generation, crc, place, names: slot.names }
             }
-            Some(slot) if slot.place.is_none() => slot,
+            Some(slot) if slot.place.is_none() && slot.names.is_none() => slot,
             Some(slot) => free((slot.generation + 1) & GENERATION_MASK),
             None => free(self.listed.next_generation(number)),
         }
@@ -162,5 +182,5 @@ impl Table {
 }
 
 fn free(generation: u16) -> Slot {
-    Slot { count: 0, generation, crc: 0, place: None }
+    Slot { count: 0, generation, crc: 0, place: None, names: None }
 }

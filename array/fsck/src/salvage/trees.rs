@@ -122,8 +122,10 @@ impl<'c, 'd> Trees<'c, 'd> {
         let after = match entry.reference.target() {
             RefTarget::Hole => Entry { mapped: 0, ..entry },
             RefTarget::Zero | RefTarget::Pattern(_) => Entry { mapped: entry_span(level), ..entry },
-            RefTarget::Data(_) if self.table.resolve(entry.reference) => Entry { mapped: 1, ..entry },
-            RefTarget::Data(_) => {
+            RefTarget::Data(_) | RefTarget::Alias(_) if self.table.resolve(entry.reference) => {
+                Entry { mapped: 1, ..entry }
+            }
+            RefTarget::Data(_) | RefTarget::Alias(_) => {
                 self.replaced.blocks += 1;
                 Entry { reference: self.lost.lost_block(&mut self.table), mapped: 1 }
             }
@@ -147,13 +149,13 @@ impl<'c, 'd> Trees<'c, 'd> {
     }
 
     fn count(&mut self, reference: Ref) -> Result<(), SalvageError> {
-        let (RefTarget::Data(id) | RefTarget::Page(id)) = reference.target() else { return Ok(()) };
+        let Some(id) = reference.slot() else { return Ok(()) };
         if self.table.count(id) { Ok(()) } else { Err(SalvageError::TooManyReferences) }
     }
 
     fn store(&mut self, id: SlotId, page: &MapPage, store: &mut Store<'_>) -> Result<(), SalvageError> {
         let (place, crc) = store.page(SummaryItem::Slot(Ref::page(id).to_bits()), pages::encode(page))?;
-        self.moved.insert(id.slot, Slot { count: 0, generation: id.generation, crc, place: Some(place) });
+        self.moved.insert(id.slot, Slot { count: 0, generation: id.generation, crc, place: Some(place), names: None });
         Ok(())
     }
 
@@ -165,7 +167,7 @@ impl<'c, 'd> Trees<'c, 'd> {
             RefTarget::Page(id) if self.is_readable(root.reference, Some(root.height)) => {
                 Root { mapped: self.mapped.get(&id.slot).copied().unwrap_or(0), ..root }
             }
-            RefTarget::Data(_) | RefTarget::Page(_) => {
+            RefTarget::Data(_) | RefTarget::Alias(_) | RefTarget::Page(_) => {
                 let (reference, mapped) = self.lost.lost_root(&mut self.table, root.height, blocks);
                 Root { reference, mapped, ..root }
             }
@@ -199,7 +201,8 @@ impl<'c, 'd> Trees<'c, 'd> {
             // The complement of its checksum, so that reading it is an error.
             let crc = !crc32c::crc32c(&bytes);
             let place = store.block(SummaryItem::Slot(Ref::data(id).to_bits()), bytes, crc)?;
-            self.moved.insert(id.slot, Slot { count: 0, generation: id.generation, crc, place: Some(place) });
+            self.moved
+                .insert(id.slot, Slot { count: 0, generation: id.generation, crc, place: Some(place), names: None });
         }
         Ok(())
     }

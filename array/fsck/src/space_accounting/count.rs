@@ -45,6 +45,7 @@ pub(super) struct Accounting<'c, 'd> {
     sets: Sets,
     /// Owner of each slot.
     tags: Vec<OwnerTag>,
+    has_aliases: bool,
     /// Pages to be entered, by level.
     queue: [Vec<SlotId>; MAX_HEIGHT as usize + 1],
 }
@@ -57,7 +58,9 @@ impl<'c, 'd> Accounting<'c, 'd> {
     ) -> Result<Self, CheckpointError> {
         let mut slots = PageSlots::default();
         let mut is_whole = true;
+        let mut has_aliases = false;
         let each = |number, slot: blockmap::Slot| {
+            has_aliases |= slot.names.is_some();
             if let Some(place) = slot.place.filter(|place| checkpoint.is_metadata(place.segment)) {
                 slots.insert(number, PageSlot { place, crc: slot.crc, generation: slot.generation });
             }
@@ -69,7 +72,7 @@ impl<'c, 'd> Accounting<'c, 'd> {
             return Err(CheckpointError("a slot table page is unreadable".to_owned()));
         }
         let tags = vec![UNOWNED; checkpoint.slots() as usize];
-        Ok(Self { checkpoint, slots, sets: Sets::new(families), tags, queue: Default::default() })
+        Ok(Self { checkpoint, slots, sets: Sets::new(families), tags, has_aliases, queue: Default::default() })
     }
 
     /// Walks all trees from the top. Then walks the pages in the drop queue that no tree
@@ -89,7 +92,36 @@ impl<'c, 'd> Accounting<'c, 'd> {
                 }
             }
         }
-        self.release(should_continue)
+        self.release(should_continue)?;
+        self.mark_named(should_continue)
+    }
+
+    /// Gives the owners of each alias to the block that it names.
+    fn mark_named(&mut self, should_continue: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
+        if !self.has_aliases {
+            return Ok(());
+        }
+        let (checkpoint, mut result) = (self.checkpoint, Ok(()));
+        let each = |number: u64, slot: blockmap::Slot| {
+            let Some(named) = slot.names else { return };
+            let tag = self.tags[number as usize];
+            if tag == UNOWNED || result.is_err() {
+                return;
+            }
+            result = self
+                .tag_mut(named)
+                .copied()
+                .map(|before| match (before, tag) {
+                    (UNOWNED, tag) | (RELEASED, tag) => tag,
+                    (before, RELEASED) => before,
+                    (before, tag) => self.sets.union(before, tag),
+                })
+                .and_then(|tag| self.tag_mut(named).map(|held| *held = tag));
+        };
+        if !checkpoint.each_slot_while(should_continue, each, |_| {}) {
+            return Err(cancelled());
+        }
+        result
     }
 
     fn enter(&mut self, id: SlotId, level: u8, page: &MapPage) -> Result<(), CheckpointError> {
@@ -106,7 +138,7 @@ impl<'c, 'd> Accounting<'c, 'd> {
     fn release(&mut self, should_continue: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
         let mut queue: Vec<Ref> = self.checkpoint.manifest.drops.iter().copied().map(Ref::page).collect();
         while let Some(reference) = queue.pop() {
-            let (RefTarget::Data(id) | RefTarget::Page(id)) = reference.target() else { continue };
+            let Some(id) = reference.slot() else { continue };
             let held = self.tag_mut(id)?;
             if *held != UNOWNED {
                 continue;
@@ -132,7 +164,7 @@ impl<'c, 'd> Accounting<'c, 'd> {
 
     /// Records the owner of a slot. A new page is entered after all pages of the level above.
     fn mark(&mut self, reference: Ref, level: u8, tag: OwnerTag) -> Result<(), CheckpointError> {
-        let (RefTarget::Data(id) | RefTarget::Page(id)) = reference.target() else { return Ok(()) };
+        let Some(id) = reference.slot() else { return Ok(()) };
         let before = *self.tag_mut(id)?;
         if before != UNOWNED {
             *self.tag_mut(id)? = self.sets.union(before, tag);

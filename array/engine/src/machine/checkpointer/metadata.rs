@@ -66,7 +66,8 @@ impl Checkpointer {
             let before = self.slot_directory[page as usize];
             let item = SummaryItem::SlotPage(u64::from(page));
             let location = self.store_page(item, &bytes, before, state, pool, dispatcher)?;
-            self.slot_directory[page as usize] = PageLocation { free: state.map.slots.free_in(page), ..location };
+            let (free, used_for) = (state.map.slots.free_in(page), state.map.slots.use_of(page));
+            self.slot_directory[page as usize] = PageLocation { free, used_for, ..location };
             directory.insert(page as usize / LOCATIONS_PER_PAGE);
         }
         self.directory_pages.resize(self.slot_directory.len().div_ceil(LOCATIONS_PER_PAGE), PageLocation::default());
@@ -107,6 +108,7 @@ impl Checkpointer {
             sector: u32::from(place.sector),
             sectors: u32::from(place.sectors),
             free: 0,
+            used_for: 0,
             crc,
         })
     }

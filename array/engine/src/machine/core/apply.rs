@@ -212,14 +212,18 @@ impl Core {
         let (mut data, held_mask, base) = match old.target() {
             RefTarget::Hole | RefTarget::Zero => (whole(0), ALL_SECTORS, None),
             RefTarget::Pattern(word) => (whole(word), ALL_SECTORS, None),
-            RefTarget::Data(id) => match self.destager.dirty.get(id) {
-                Some(block) => {
-                    // Which sectors are damaged is unknown, so only a full overwrite repairs it.
-                    is_damaged = block.is_damaged && mask != ALL_SECTORS;
-                    (BytesMut::from(&block.data[..]), block.mask, block.base)
+            RefTarget::Data(_) | RefTarget::Alias(_) => {
+                let id = self.state.map.block(old);
+                match id.and_then(|id| self.destager.dirty.get(id)) {
+                    Some(block) => {
+                        // Which sectors are damaged is unknown, so only a full overwrite repairs
+                        // it.
+                        is_damaged = block.is_damaged && mask != ALL_SECTORS;
+                        (BytesMut::from(&block.data[..]), block.mask, block.base)
+                    }
+                    None => (BytesMut::zeroed(BLOCK_LEN), 0, id),
                 }
-                None => (BytesMut::zeroed(BLOCK_LEN), 0, Some(id)),
-            },
+            }
             RefTarget::Page(_) => unreachable!("map page at leaf level"),
         };
         patch(&mut data, newer, mask);
@@ -247,51 +251,58 @@ impl Core {
         let mut plan = ReadPlan::new(tag, range, self.state.groups.clone());
         let Some(root) = self.state.root(volume) else { return plan };
         let (first, end) = touched_blocks(range);
-        let (dirty, pool) = (&self.destager.dirty, &self.space.pool);
         let mut found: SmallVec<[(u64, u64, Ref); 8]> = SmallVec::new();
         self.state.map.visit(&root, first, end, &mut |block, blocks, reference| {
             found.push((block, blocks, reference));
         });
-        let stored = |id: SlotId| self.state.stored_group(pool, id);
         for (block, blocks, reference) in found {
             let part = match reference.target() {
                 RefTarget::Hole | RefTarget::Zero => Part::Word(0),
                 RefTarget::Pattern(word) => Part::Word(word),
                 RefTarget::Page(_) => unreachable!("map page at leaf level"),
-                RefTarget::Data(id) => match dirty.get(id) {
-                    Some(DirtyBlock { is_damaged: true, .. }) => Part::Damaged,
-                    Some(DirtyBlock { data, mask: ALL_SECTORS, .. }) => Part::Memory(data.clone()),
-                    Some(DirtyBlock { data, mask, base, .. }) => {
-                        match (base.and_then(|base| dirty.get(base)), base.and_then(stored)) {
-                            // The cleaner relocates the block below: its new place may not be
-                            // written yet.
-                            (Some(below), _) if below.is_damaged => Part::Damaged,
-                            (Some(below), _) => {
-                                let mut whole = BytesMut::from(&below.data[..]);
-                                patch(&mut whole, data, *mask);
-                                Part::Memory(whole.freeze())
-                            }
-                            (None, Some((group, index))) => {
-                                plan.pin(&group, pool);
-                                Part::Patched { group, index, newer: data.clone(), mask: *mask }
-                            }
-                            (None, None) => Part::Damaged,
-                        }
-                    }
-                    None => match stored(id) {
-                        Some((group, index)) => {
-                            plan.pin(&group, pool);
-                            match group.is_packed() {
-                                true => Part::Group { group, first: index, blocks: 1 },
-                                false => Part::Disk(Run::new(&group)),
-                            }
-                        }
-                        None => Part::Damaged,
-                    },
+                RefTarget::Data(_) | RefTarget::Alias(_) => match self.state.map.block(reference) {
+                    Some(id) => self.plan_block(id, &mut plan),
+                    None => Part::Damaged,
                 },
             };
             plan.push(block, blocks, part);
         }
         plan
+    }
+
+    /// Plans the read of one block, from memory or from the drive.
+    fn plan_block(&self, id: SlotId, plan: &mut ReadPlan) -> Part {
+        let (dirty, pool) = (&self.destager.dirty, &self.space.pool);
+        let stored = |id: SlotId| self.state.stored_group(pool, id);
+        match dirty.get(id) {
+            Some(DirtyBlock { is_damaged: true, .. }) => Part::Damaged,
+            Some(DirtyBlock { data, mask: ALL_SECTORS, .. }) => Part::Memory(data.clone()),
+            Some(DirtyBlock { data, mask, base, .. }) => {
+                match (base.and_then(|base| dirty.get(base)), base.and_then(stored)) {
+                    // The cleaner relocates the block below: its new place may not be written yet.
+                    (Some(below), _) if below.is_damaged => Part::Damaged,
+                    (Some(below), _) => {
+                        let mut whole = BytesMut::from(&below.data[..]);
+                        patch(&mut whole, data, *mask);
+                        Part::Memory(whole.freeze())
+                    }
+                    (None, Some((group, index))) => {
+                        plan.pin(&group, pool);
+                        Part::Patched { group, index, newer: data.clone(), mask: *mask }
+                    }
+                    (None, None) => Part::Damaged,
+                }
+            }
+            None => match stored(id) {
+                Some((group, index)) => {
+                    plan.pin(&group, pool);
+                    match group.is_packed() {
+                        true => Part::Group { group, first: index, blocks: 1 },
+                        false => Part::Disk(Run::new(&group)),
+                    }
+                }
+                None => Part::Damaged,
+            },
+        }
     }
 }

@@ -111,7 +111,7 @@ impl Core {
         let damaged = Err(RecoverError::Damaged("the root of a volume"));
         let is_volume = |volume: &Volume| {
             let Root { reference, height, .. } = volume.root;
-            let is_root = !matches!(reference.target(), RefTarget::Data(_));
+            let is_root = !matches!(reference.target(), RefTarget::Data(_) | RefTarget::Alias(_));
             is_root && is_volume_size(volume.blocks) && height_for(volume.blocks / LBAS_PER_BLOCK) <= height
         };
         if !self.state.volumes.values().all(is_volume) {

@@ -33,8 +33,12 @@ impl Core {
         let (live, data) = pool.live_sectors();
         let dirty = self.destager.dirty.unplaced() * BLOCK_BYTES;
         let stored = data * SECTOR_BYTES + dirty;
+        let slots = &self.state.map.slots;
+        // An alias does not know the size of its block, so the average counts.
+        let average = data.checked_div(slots.used()).unwrap_or(0);
+        let shared = slots.shared_sectors().saturating_add(slots.shared_aliases().saturating_mul(average));
         // Counts read from a drive may be forged, hence the limits.
-        let repeated = (self.state.map.slots.shared_sectors() * SECTOR_BYTES).min(stored);
+        let repeated = shared.saturating_mul(SECTOR_BYTES).min(stored);
         PoolSpace {
             capacity: pool.segments().len() as u64 * self.state.geometry.segment_bytes,
             used: live * SECTOR_BYTES + dirty,

@@ -146,9 +146,9 @@ impl Core {
             {
                 return Err(RecoverError::Damaged("a location in the slot directory"));
             }
-            slots.append_absent(location.free);
+            slots.append_absent(location.free, location.used_for);
         }
-        slots.set_sums(sums.shared_sectors, sums.near_limit);
+        slots.set_sums(sums.shared_sectors, sums.shared_aliases, sums.near_limit);
         self.check_located()
     }
 
@@ -167,7 +167,9 @@ impl Core {
                     return Err(RecoverError::Damaged("a page of the slot table"));
                 }
                 self.check_places(page, &mut found)?;
-                self.checkpointer.slot_directory[page as usize].free = self.state.map.slots.free_in(page);
+                let slots = &self.state.map.slots;
+                let location = &mut self.checkpointer.slot_directory[page as usize];
+                (location.free, location.used_for) = (slots.free_in(page), slots.use_of(page));
                 self.loader.evict_pages(&mut self.state);
             }
         }

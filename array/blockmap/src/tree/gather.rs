@@ -1,0 +1,85 @@
+//! Gathers what a shared leaf names before the leaf is copied.
+//!
+//! After random overwrites, the 256 slots of a leaf are in up to 256 pages of the slot table.
+//! Copying the leaf would count up all of them, so each of those pages would be loaded and stored
+//! again. Instead, references to far slots become references to *aliases*, which share one or two
+//! pages. An alias takes over the counted reference of the leaf, so the slot that it names is
+//! neither read nor changed.
+
+use super::Map;
+use crate::reference::{Ref, RefTarget, SlotId};
+use crate::slot::SLOTS_PER_PAGE;
+
+/// Pages whose slots are counted directly in a leaf that is gathered: those that the leaf names
+/// most, if it names enough of their slots.
+const KEPT_PAGES: usize = 3;
+const KEPT_REFS: usize = 16;
+
+/// Returns the page of the slot table that holds a slot.
+fn page_of(id: SlotId) -> u64 {
+    id.slot / SLOTS_PER_PAGE as u64
+}
+
+impl Map {
+    /// Sets the maximum number of pages of the slot table that a leaf names when it is copied
+    /// without being gathered. With 0, every leaf is gathered entirely.
+    pub fn set_max_named_pages(&mut self, max_pages: usize) {
+        self.max_named_pages.0 = max_pages;
+    }
+
+    /// Returns the pages of the slot table whose blocks a copy of the leaf counts directly,
+    /// ascending. All other blocks get aliases.
+    pub(super) fn kept_pages(&self, refs: &[Ref]) -> Vec<u64> {
+        let max_pages = self.max_named_pages.0;
+        let mut named: Vec<u64> = refs.iter().filter_map(|reference| reference.slot()).map(page_of).collect();
+        named.sort_unstable();
+        let mut pages: Vec<(usize, u64)> = named.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0])).collect();
+        if pages.len() > max_pages {
+            pages.retain(|(refs, _)| *refs >= KEPT_REFS);
+            pages.sort_unstable_by(|a, b| b.cmp(a));
+            pages.truncate(KEPT_PAGES.min(max_pages));
+        }
+        let mut kept: Vec<u64> = pages.into_iter().map(|(_, page)| page).collect();
+        kept.sort_unstable();
+        kept
+    }
+
+    /// Returns true if a copy of the leaf counts this reference directly, given the result of
+    /// [`Map::kept_pages`].
+    pub(super) fn is_kept(kept: &[u64], reference: Ref) -> bool {
+        match reference.target() {
+            RefTarget::Data(id) => kept.binary_search(&page_of(id)).is_ok(),
+            _ => true,
+        }
+    }
+
+    /// Replaces references of a leaf in memory by references to aliases, so that copying the leaf
+    /// needs only the pages of the slot table that [`Map::missing`] lists.
+    ///
+    /// The leaf is edited in place even if several trees share it, because its meaning stays the
+    /// same for all of them. Its slot must be in memory.
+    pub(super) fn gather(&mut self, leaf: SlotId) {
+        let Some(page) = self.pages.get(leaf) else { return };
+        let kept = self.kept_pages(&page.refs);
+        let far = |reference: &Ref| match reference.target() {
+            // A block that was added since the pages were listed is in memory, and may be far too.
+            RefTarget::Data(id) if !Self::is_kept(&kept, *reference) || !self.slots.is_loaded(id.slot) => Some(id),
+            _ => None,
+        };
+        let far: Vec<(usize, SlotId)> =
+            page.refs.iter().enumerate().filter_map(|(index, reference)| Some((index, far(reference)?))).collect();
+        if far.is_empty() {
+            return;
+        }
+        let mut beside = page.refs.iter().find_map(|reference| match reference.target() {
+            RefTarget::Alias(alias) => Some(alias),
+            _ => None,
+        });
+        self.slots.touch_slot(leaf);
+        for (index, named) in far {
+            let alias = self.slots.allocate_alias(named, beside);
+            beside = Some(alias);
+            self.pages.edit(leaf).refs[index] = Ref::alias(alias);
+        }
+    }
+}
