@@ -4,7 +4,7 @@
 //! * `opening`: reads and time to open arrays of 256 GiB to 2 TiB, each read of the disk 1 ms, 2
 //!   GiB of memory.
 //! * `snapshots`: random 4 KiB writes to 1 TiB with the memory of `ibid serve`, before and after
-//!   snapshots.
+//!   snapshots; the last two are kept.
 //! * `copies`: a clone of 100 GiB by EXTENDED COPY, UNMAP of it, deletion, and a restart.
 //!
 //! `AGED_GIB` (1024) is the size of the last two, `AGED_FULL` (0.8) the part of data segments in
@@ -178,7 +178,7 @@ fn snapshots(gib: u64) {
     );
     load.measure("after the start", seconds);
     let before = load.measure("before the first snapshot", seconds);
-    for number in 1..=4 {
+    for number in 1..=6 {
         let copy = Change::CopyVolume { source: AGED_VOLUME, destination: VolumeId(1 + number) };
         let took = load.change(copy);
         let rate = load.measure(&format!("after snapshot {number}"), seconds);
@@ -188,6 +188,10 @@ fn snapshots(gib: u64) {
             rate / before
         );
         load.measure("  later", seconds);
+        if number > 2 {
+            let took = load.change(Change::DeleteVolume { volume: VolumeId(number - 1) });
+            println!("  deletion of snapshot {} in {:.1} ms", number - 2, took.as_secs_f64() * 1e3);
+        }
     }
     load.engine.close().expect("a last checkpoint");
 }

@@ -91,14 +91,17 @@ impl SlotTable {
         id
     }
 
-    /// Allocates an alias of a data block's slot, with a reference count of 1. It takes over one
-    /// counted reference to `named`, whose slot need not be in memory.
+    /// Allocates aliases of the slots of data blocks in one page, each with a reference count of 1.
+    /// Each takes over one counted reference to its block, whose slot need not be in memory.
     ///
-    /// `beside` is an alias in whose page the new one is placed, if that has a free slot.
-    pub(crate) fn allocate_alias(&mut self, named: SlotId, beside: Option<SlotId>) -> SlotId {
-        let page = beside.map(|alias| page_of(alias.slot)).filter(|number| self.is_open_for_aliases(*number));
-        let number = page.unwrap_or_else(|| self.page_with_free_slot(PageUse::Aliases));
-        self.take_slot(number, |generation| Slot { names: Some(named), ..Slot::unplaced(1, generation) })
+    /// `beside` is an alias in whose page the new ones are placed, if that has enough free slots.
+    pub(crate) fn allocate_aliases(&mut self, named: &[SlotId], beside: Option<SlotId>) -> Vec<SlotId> {
+        let wanted = u16::try_from(named.len()).unwrap_or(u16::MAX);
+        let number = self.page_for_aliases(wanted, beside.map(|alias| page_of(alias.slot)));
+        let alias = |named: &SlotId| {
+            self.take_slot(number, |generation| Slot { names: Some(*named), ..Slot::unplaced(1, generation) })
+        };
+        named.iter().map(alias).collect()
     }
 
     fn take_slot(&mut self, number: u32, slot: impl FnOnce(u16) -> Slot) -> SlotId {

@@ -16,7 +16,6 @@ mod redirect;
 mod tests;
 
 use crate::absent::Absent;
-use crate::count_limit::is_near_limit;
 use crate::page::{MAX_HEIGHT, Page, PageCache, Subtree, entries, entry_span, height_for, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::slot::SlotPlace;
@@ -466,9 +465,13 @@ impl Map {
     /// Whole pages are collected where both ranges have the same alignment, single blocks
     /// elsewhere.
     ///
+    /// The limit for deliberate sharing is checked by [`Map::can_collect`], before the operation is
+    /// logged. A replay must succeed even if it counts references to blocks that the first run
+    /// counted at aliases.
+    ///
     /// # Errors
     ///
-    /// Fails if a reference count would exceed its limit. No reference stays counted then.
+    /// Fails if a reference count would overflow. No reference stays counted then.
     pub fn collect(
         &mut self,
         root: &Root,
@@ -487,8 +490,7 @@ impl Map {
             &mut pieces,
         );
         for (done, piece) in pieces.iter().enumerate() {
-            let count_up = |id| !is_near_limit(self.slots.count(id)) && self.slots.count_up(id);
-            let is_countable = piece.reference.slot().is_none_or(count_up);
+            let is_countable = piece.reference.slot().is_none_or(|id| self.slots.count_up(id));
             if !is_countable {
                 pieces[..done].iter().for_each(|piece| self.release(piece.reference));
                 return Err(TooManyReferences);

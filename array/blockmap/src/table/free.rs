@@ -17,21 +17,50 @@ const PAGE_SLOTS: u16 = SLOTS_PER_PAGE as u16;
 const WORTHWHILE_FREE_SLOTS: u16 = PAGE_SLOTS / 16;
 /// Maximum number of pages examined in one search for free slots.
 const PAGES_PER_SEARCH: usize = 4096;
-/// Maximum number of empty pages to load for other uses than data.
-const MAX_WANTED_EMPTY: u32 = 64;
+/// Maximum number of pages to load for other uses than data.
+const MAX_WANTED_OTHER: u32 = 64;
+/// Minimum number of free slots that makes a page worth loading for another use than data, and
+/// worth taking aliases of another leaf.
+const WORTHWHILE_FOR_OTHERS: u16 = PAGE_SLOTS / 4;
+/// Maximum number of listed pages examined for the aliases of a leaf.
+const PAGES_FOR_ALIASES: usize = 8;
 
 impl SlotTable {
     /// Returns a page in memory with a free slot for a use. Grows the table if there is none.
     pub(super) fn page_with_free_slot(&mut self, used_for: PageUse) -> u32 {
-        if let Some(number) = self.listed(used_for) {
+        self.listed(used_for).unwrap_or_else(|| self.empty_page(used_for))
+    }
+
+    /// Returns a page in memory that holds aliases, or will, and has `wanted` free slots, so that
+    /// the aliases of a leaf share one page: that of the alias `beside`, if it has them.
+    pub(super) fn page_for_aliases(&mut self, wanted: u16, beside: Option<u32>) -> u32 {
+        if let Some(number) = beside.filter(|number| self.is_open_for_aliases(*number, wanted)) {
             return number;
         }
+        for _ in 0..PAGES_FOR_ALIASES {
+            let Some(number) = self.listed(PageUse::Aliases) else { break };
+            if self.is_open_for_aliases(number, wanted.max(WORTHWHILE_FOR_OTHERS)) {
+                return number;
+            }
+            let list = &mut self.free.lists[PageUse::Aliases as usize];
+            list.pop_front();
+            if self.frames[number as usize].free < WORTHWHILE_FOR_OTHERS {
+                self.frames[number as usize].is_listed = false;
+            } else {
+                list.push_back(number);
+            }
+        }
+        self.empty_page(PageUse::Aliases)
+    }
+
+    /// Returns an empty page for a use. Grows the table if none is in memory.
+    fn empty_page(&mut self, used_for: PageUse) -> u32 {
         if let Some(number) = self.listed(PageUse::Empty) {
             self.set_use(number, used_for);
             return number;
         }
-        if used_for != PageUse::Data && self.free.empty > 0 {
-            self.free.wanted_empty = (self.free.wanted_empty + 1).min(MAX_WANTED_EMPTY);
+        if used_for != PageUse::Data && self.absent_pages() > 0 {
+            self.free.wanted_other = (self.free.wanted_other + 1).min(MAX_WANTED_OTHER);
         }
         assert!((self.frames.len() as u64) < MAX_PAGES, "the slot table is full");
         self.append(SlotPage::empty(), PAGE_SLOTS, used_for)
@@ -53,10 +82,10 @@ impl SlotTable {
         None
     }
 
-    /// Returns true if a page is in memory, holds aliases and has a free slot.
-    pub(super) fn is_open_for_aliases(&self, number: u32) -> bool {
+    /// Returns true if a page is in memory, holds aliases and has `wanted` free slots.
+    fn is_open_for_aliases(&self, number: u32, wanted: u16) -> bool {
         let frame = &self.frames[number as usize];
-        frame.page.is_some() && frame.used_for == PageUse::Aliases && frame.free > 0
+        frame.page.is_some() && frame.used_for == PageUse::Aliases && frame.free >= wanted.max(1)
     }
 
     /// Lists a page in memory under another use.
@@ -126,7 +155,7 @@ impl SlotTable {
     /// Requests no more free slots than recent allocations can use.
     pub fn next_page_to_load(&mut self, few: u64) -> Option<u32> {
         let is_short = self.needs_free_slots(few);
-        if !is_short && self.free.wanted_empty == 0 {
+        if !is_short && self.free.wanted_other == 0 {
             return None;
         }
         self.free.taken = self.free.taken.min(few);
@@ -136,11 +165,14 @@ impl SlotTable {
             let is_wanted = match frame.used_for {
                 PageUse::Empty => true,
                 PageUse::Data => is_short && frame.free >= WORTHWHILE_FREE_SLOTS,
-                PageUse::MapPages | PageUse::Aliases => false,
+                PageUse::MapPages | PageUse::Aliases => {
+                    self.free.wanted_other > 0 && frame.free >= WORTHWHILE_FOR_OTHERS
+                }
             };
             if is_wanted && frame.page.is_none() && !frame.is_unreadable {
                 self.free.taken = self.free.taken.saturating_sub(WORTHWHILE_FREE_SLOTS.into());
-                self.free.wanted_empty -= u32::from(frame.used_for == PageUse::Empty).min(self.free.wanted_empty);
+                let is_for_others = frame.used_for != PageUse::Data;
+                self.free.wanted_other -= u32::from(is_for_others).min(self.free.wanted_other);
                 self.free.search_misses = 0;
                 return Some(page_number(self.free.search_position));
             }
@@ -149,7 +181,7 @@ impl SlotTable {
         if self.free.search_misses >= self.frames.len() {
             // No such page exists. The table grows instead, and is searched again after more
             // allocations.
-            (self.free.taken, self.free.search_misses, self.free.wanted_empty) = (0, 0, 0);
+            (self.free.taken, self.free.search_misses, self.free.wanted_other) = (0, 0, 0);
         }
         None
     }

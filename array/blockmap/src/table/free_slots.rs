@@ -20,8 +20,9 @@ pub(super) struct FreeSlots {
     pub(super) empty: u64,
     /// Slots taken since a page was last loaded for its free slots.
     pub(super) taken: u64,
-    /// Empty pages to load, because the table grew although some were not in memory.
-    pub(super) wanted_empty: u32,
+    /// Pages to load for other uses than data, because the table grew although some were not in
+    /// memory.
+    pub(super) wanted_other: u32,
     /// Position of the search for a page with free slots to load.
     pub(super) search_position: usize,
     /// Pages examined without success in the current search.

@@ -27,21 +27,22 @@ impl Map {
         self.max_named_pages.0 = max_pages;
     }
 
-    /// Returns the pages of the slot table whose blocks a copy of the leaf counts directly,
+    /// Returns the pages of the slot table whose slots a copy of the leaf counts directly,
     /// ascending. All other blocks get aliases.
     pub(super) fn kept_pages(&self, refs: &[Ref]) -> Vec<u64> {
-        let max_pages = self.max_named_pages.0;
-        let mut named: Vec<u64> = refs.iter().filter_map(|reference| reference.slot()).map(page_of).collect();
-        named.sort_unstable();
-        let mut pages: Vec<(usize, u64)> = named.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0])).collect();
-        if pages.len() > max_pages {
+        let mut pages = named_pages(refs);
+        if self.is_scattered(&pages) {
             pages.retain(|(refs, _)| *refs >= KEPT_REFS);
             pages.sort_unstable_by(|a, b| b.cmp(a));
-            pages.truncate(KEPT_PAGES.min(max_pages));
+            pages.truncate(KEPT_PAGES.min(self.max_named_pages.0));
         }
         let mut kept: Vec<u64> = pages.into_iter().map(|(_, page)| page).collect();
         kept.sort_unstable();
         kept
+    }
+
+    fn is_scattered(&self, pages: &[(usize, u64)]) -> bool {
+        pages.len() > self.max_named_pages.0
     }
 
     /// Returns true if a copy of the leaf counts this reference directly, given the result of
@@ -61,25 +62,50 @@ impl Map {
     pub(super) fn gather(&mut self, leaf: SlotId) {
         let Some(page) = self.pages.get(leaf) else { return };
         let kept = self.kept_pages(&page.refs);
-        let far = |reference: &Ref| match reference.target() {
-            // A block that was added since the pages were listed is in memory, and may be far too.
-            RefTarget::Data(id) if !Self::is_kept(&kept, *reference) || !self.slots.is_loaded(id.slot) => Some(id),
-            _ => None,
-        };
-        let far: Vec<(usize, SlotId)> =
-            page.refs.iter().enumerate().filter_map(|(index, reference)| Some((index, far(reference)?))).collect();
+        let is_scattered = self.is_scattered(&named_pages(&page.refs));
+        let mut far: Vec<(usize, SlotId)> = Vec::new();
+        let mut moved: Vec<SlotId> = Vec::new();
+        for (index, reference) in page.refs.iter().enumerate() {
+            match reference.target() {
+                // A block that was added since the pages were listed is in memory, and may be far
+                // too.
+                RefTarget::Data(id) if !Self::is_kept(&kept, *reference) || !self.slots.is_loaded(id.slot) => {
+                    far.push((index, id));
+                }
+                // Aliases in many pages are moved together. One that other leaves name stays.
+                RefTarget::Alias(alias) if is_scattered && kept.binary_search(&page_of(alias)).is_err() => {
+                    let slot = self.slots.is_loaded(alias.slot).then(|| self.slots.get(alias)).flatten();
+                    if let Some(named) = slot.filter(|slot| slot.count == 1).and_then(|slot| slot.names) {
+                        far.push((index, named));
+                        moved.push(alias);
+                    }
+                }
+                _ => {}
+            }
+        }
         if far.is_empty() {
             return;
         }
-        let mut beside = page.refs.iter().find_map(|reference| match reference.target() {
-            RefTarget::Alias(alias) => Some(alias),
+        let beside = page.refs.iter().find_map(|reference| match reference.target() {
+            RefTarget::Alias(alias) if !moved.contains(&alias) => Some(alias),
             _ => None,
         });
         self.slots.touch_slot(leaf);
-        for (index, named) in far {
-            let alias = self.slots.allocate_alias(named, beside);
-            beside = Some(alias);
+        let named: Vec<SlotId> = far.iter().map(|(_, named)| *named).collect();
+        let aliases = self.slots.allocate_aliases(&named, beside);
+        for ((index, _), alias) in far.into_iter().zip(aliases) {
             self.pages.edit(leaf).refs[index] = Ref::alias(alias);
         }
+        // The new alias has taken over the reference to the block.
+        for alias in moved {
+            self.slots.free(alias);
+        }
     }
+}
+
+/// Returns the pages of the slot table that a leaf names, each with the number of its references.
+fn named_pages(refs: &[Ref]) -> Vec<(usize, u64)> {
+    let mut named: Vec<u64> = refs.iter().filter_map(|reference| reference.slot()).map(page_of).collect();
+    named.sort_unstable();
+    named.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0])).collect()
 }

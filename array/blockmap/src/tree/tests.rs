@@ -358,3 +358,76 @@ fn block_by_block_copies_share_aliases() {
     while map.drop_next().unwrap() {}
     assert_eq!(map.slots.used(), 0);
 }
+
+#[test]
+fn leaf_with_hourly_snapshots_names_few_pages() {
+    let (mut map, mut root) = scattered();
+    // One block in each of many pages, for overwrites.
+    let spare: Vec<Ref> = (0..200 * 256).map(|_| Ref::data(map.slots.allocate())).collect();
+    let place = |map: &mut Map, reference: &Ref| {
+        let id = reference.slot().unwrap();
+        map.slots.set_place(id, SlotPlace::single(1, id.slot as u16, 8), 1);
+    };
+    spare.iter().for_each(|reference| place(&mut map, reference));
+    let (kept, others): (Vec<_>, Vec<_>) = spare.iter().enumerate().partition(|(number, _)| number % 256 == 0);
+    others.iter().for_each(|(_, reference)| map.release(**reference));
+    let mut snapshots: Vec<Root> = Vec::new();
+    for (hour, blocks) in kept.chunks(5).enumerate() {
+        assert!(map.count_up(root.reference));
+        snapshots.push(root);
+        map.slots.take_dirty();
+        for (block, (_, reference)) in blocks.iter().enumerate() {
+            map.set(&mut root, (hour as u64 * 5 + block as u64) % 256, &[**reference]);
+        }
+        let changed = map.slots.take_dirty().len();
+        assert!(changed <= 16, "hour {hour}: {changed} pages of the slot table change");
+        if let RefTarget::Page(leaf) = root.reference.target() {
+            map.slots.set_place(leaf, SlotPlace::single(2, 0, 4), 1);
+        }
+        if snapshots.len() > 3 {
+            map.release(snapshots.remove(0).reference);
+            while map.drop_next().unwrap() {}
+        }
+        map.take_freed(&mut Vec::new());
+        let roots: Vec<Root> = snapshots.iter().copied().chain([root]).collect();
+        let unused: Vec<Ref> = kept.iter().skip((hour + 1) * 5).map(|(_, reference)| **reference).collect();
+        map.audit(&map.slots, &roots, &unused, &mut |_| None).unwrap();
+    }
+}
+
+#[test]
+fn aliases_of_a_leaf_do_not_fill_holes_of_others() {
+    const LEAVES: u64 = 40;
+    let mut map = Map::default();
+    let mut root = Root::empty(256 * LEAVES);
+    // Neighbours in the volume have slots in different pages.
+    let slots: Vec<Ref> = (0..256 * LEAVES).map(|_| Ref::data(map.slots.allocate())).collect();
+    for (number, reference) in slots.iter().enumerate() {
+        map.slots.set_place(reference.slot().unwrap(), SlotPlace::single(1, number as u16, 8), 1);
+    }
+    let refs: Vec<Ref> =
+        (0..256 * LEAVES).map(|block| slots[(block % LEAVES * 256 + block / LEAVES) as usize]).collect();
+    for (leaf, refs) in (0..).zip(refs.chunks(256)) {
+        map.set(&mut root, leaf * 256, refs);
+    }
+    let copy = |map: &mut Map, root: &mut Root, blocks: &[u64]| {
+        let snapshot = *root;
+        assert!(map.count_up(root.reference));
+        map.slots.take_dirty();
+        blocks.iter().for_each(|block| map.set(root, *block, &[Ref::ZERO]));
+        let changed = map.slots.take_dirty().len();
+        map.release(snapshot.reference);
+        while map.drop_next().unwrap() {}
+        map.take_freed(&mut Vec::new());
+        map.audit(&map.slots, &[*root], &[], &mut |_| None).unwrap();
+        changed
+    };
+    let all_but_last: Vec<u64> = (0..LEAVES - 1).map(|leaf| leaf * 256).collect();
+    copy(&mut map, &mut root, &all_but_last);
+    // Each frees one alias in another page.
+    all_but_last.iter().for_each(|block| map.set(&mut root, block + 1, &[Ref::ZERO]));
+    let last = (LEAVES - 1) * 256;
+    copy(&mut map, &mut root, &[last]);
+    let changed = copy(&mut map, &mut root, &[last + 1]);
+    assert!(changed <= 8, "{changed} pages of the slot table change");
+}
