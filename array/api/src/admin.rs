@@ -169,13 +169,13 @@ pub struct Support {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContainerDefaultProtection {
-    /// Unique id of the array.
+    /// Unique id of the array or pod.
     pub id: String,
-    /// Name of the array.
+    /// Name of the array or pod.
     pub name: String,
     /// Always empty.
     pub default_protections: Vec<Reference>,
-    /// `array`.
+    /// `array` or `pod`.
     #[serde(rename = "type")]
     pub kind: String,
 }

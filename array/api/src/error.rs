@@ -88,6 +88,8 @@ pub enum ErrorCode {
     HostGroupNotFound,
     /// No volume group has this name.
     VolumeGroupNotFound,
+    /// No pod has this name.
+    PodNotFound,
     /// No snapshot policy, or rule of one, has this name.
     PolicyNotFound,
     /// A snapshot policy has this name already.
@@ -128,7 +130,19 @@ pub enum ErrorCode {
     VolumeGroupDestroyed,
     /// The volume group is in use and must be destroyed first.
     VolumeGroupNotDestroyed,
-    /// A rename cannot move a volume to another volume group.
+    /// A pod has this name already.
+    PodExists,
+    /// The pod is destroyed and must be recovered first.
+    PodDestroyed,
+    /// The pod is in use and must be destroyed first.
+    PodNotDestroyed,
+    /// The pod has volumes.
+    PodNotEmpty,
+    /// The volumes of the pod would exceed its quota.
+    QuotaExceeded,
+    /// The volumes of the pod exceed the new quota.
+    QuotaBelowUsage,
+    /// A rename cannot move a volume to another volume group or pod.
     OtherGroup,
     /// The object is in a group already.
     AlreadyMember,

@@ -18,6 +18,7 @@ mod hardware;
 mod host;
 mod host_group;
 mod performance;
+mod pod;
 mod policy;
 mod protection;
 mod snapshot;
@@ -49,6 +50,7 @@ pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port}
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
 pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
+pub use pod::{Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, QuotaLimit};
 pub use policy::{
     Policy, PolicyMember, PolicyMemberEntry, PolicyMemberPost, PolicyPatch, PolicyRuleSnapshot,
     PolicyRuleSnapshotEntry, PolicyRuleSnapshotPost, TypedReference,

@@ -21,7 +21,7 @@ pub struct ProtectionGroup {
     pub host_group_count: u64,
     /// Always true: groups of other arrays are not listed.
     pub is_local: bool,
-    /// Pod; always null.
+    /// Always null: protection groups are not in pods.
     pub pod: Reference,
     /// Replication; it never runs.
     pub replication_schedule: ReplicationSchedule,
@@ -136,7 +136,7 @@ pub struct ProtectionGroupSnapshot {
     pub destroyed: bool,
     /// Whether administrators may eradicate early.
     pub eradication_config: GroupEradication,
-    /// Pod; always null.
+    /// Always null: protection groups are not in pods.
     pub pod: Reference,
     /// The protection group.
     pub source: Reference,

@@ -20,7 +20,7 @@ pub struct VolumeSnapshot {
     /// Time at which a policy destroys it, in milliseconds since 1970. (Ibid extension.)
     #[serde(default)]
     pub expires: Option<u64>,
-    /// Pod; always null.
+    /// Pod of the volume, if it is in one.
     pub pod: Reference,
     /// Size of the volume at the time of the snapshot, in bytes.
     pub provisioned: u64,

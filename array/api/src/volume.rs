@@ -20,7 +20,7 @@ pub struct Volume {
     /// `none`: hosts do not encrypt for the array.
     #[serde(default)]
     pub host_encryption_key_status: String,
-    /// Pod; always null.
+    /// Pod, if it is in one.
     pub pod: Reference,
     /// Always 0: all volumes are served equally.
     #[serde(default)]
@@ -106,10 +106,10 @@ pub struct VolumePatch {
     /// True destroys the volume, false recovers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<bool>,
-    /// New name, with or without the volume group, which stays.
+    /// New name, with or without the volume group or pod, which stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Only an empty name, which changes nothing: no volume is in a pod.
+    /// Pod to move to, by name; an empty name moves the volume out of its pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<Reference>,
     /// New size in bytes.

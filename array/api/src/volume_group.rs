@@ -15,7 +15,7 @@ pub struct VolumeGroup {
     pub created: u64,
     /// True if it is destroyed and waits for eradication.
     pub destroyed: bool,
-    /// Pod; always null.
+    /// Always null: volume groups are not in pods.
     pub pod: Reference,
     /// Always `+` 0.
     pub priority_adjustment: PriorityAdjustment,

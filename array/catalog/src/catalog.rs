@@ -237,6 +237,7 @@ impl Catalog {
             if batch.is_empty() {
                 gone.extend(self.change(|draft| draft.eradicate_due_groups(now))?);
                 gone.extend(self.change(|draft| draft.eradicate_due_volume_groups(now))?);
+                gone.extend(self.change(|draft| draft.eradicate_due_pods(now))?);
                 return Ok(gone);
             }
             gone.extend(batch);

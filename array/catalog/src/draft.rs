@@ -3,9 +3,11 @@
 mod admin;
 mod api_client;
 mod connection;
+mod container;
 mod delivery;
 mod host;
 mod host_group;
+mod pod;
 mod policy;
 mod protection;
 mod settings;

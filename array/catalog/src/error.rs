@@ -23,6 +23,8 @@ pub enum ObjectKind {
     HostGroup,
     /// A volume group.
     VolumeGroup,
+    /// A pod.
+    Pod,
     /// A snapshot policy.
     SnapshotPolicy,
     /// A rule of a snapshot policy.
@@ -54,6 +56,7 @@ impl fmt::Display for ObjectKind {
             Self::ApiClient => "API client",
             Self::HostGroup => "Host group",
             Self::VolumeGroup => "Volume group",
+            Self::Pod => "Pod",
             Self::SnapshotPolicy => "Snapshot policy",
             Self::SnapshotRule => "Snapshot rule",
             Self::Member => "Member",
@@ -162,11 +165,53 @@ pub enum CatalogError {
         /// Name of the group.
         group: String,
     },
-    /// A new name does not have the volume group of the old one.
-    #[error("A rename keeps the volume group; to move the volume, change its volume_group.")]
+    /// A new name does not have the volume group or the pod of the old one.
+    #[error("A rename keeps the volume group and the pod; to move the volume, change its volume_group or pod.")]
     OtherGroup {
         /// Name of the volume.
         name: String,
+    },
+    /// The name begins with that of a pod, but the object is not a volume.
+    #[error("{kind} cannot be in a pod: a pod contains only volumes, named POD::VOLUME.")]
+    NotInPod {
+        /// Kind of the object.
+        kind: ObjectKind,
+        /// Requested name.
+        name: String,
+    },
+    /// The pod has volumes that are not destroyed.
+    #[error(
+        "Pod is not empty: move or destroy its volumes first, or pass --contents (destroy_contents=true) to destroy them with it."
+    )]
+    HasVolumes {
+        /// Name of the pod.
+        name: String,
+    },
+    /// The destroyed pod has volumes.
+    #[error(
+        "Pod is not empty: eradicate its volumes first, or pass --contents (eradicate_contents=true) to eradicate them with it."
+    )]
+    HasDestroyedVolumes {
+        /// Name of the pod.
+        name: String,
+    },
+    /// The volumes of a pod would exceed its quota.
+    #[error("Quota limit reached: the volumes of pod {name} may have {quota_bytes} bytes in total.")]
+    QuotaExceeded {
+        /// Name of the pod.
+        name: String,
+        /// The quota.
+        quota_bytes: u64,
+    },
+    /// The volumes of a pod exceed the new quota.
+    #[error(
+        "The volumes of the pod have {used_bytes} bytes; pass --ignore-usage (ignore_usage=true) to set a lower quota."
+    )]
+    QuotaBelowUsage {
+        /// Name of the pod.
+        name: String,
+        /// Total size of the volumes.
+        used_bytes: u64,
     },
     /// The protection group has no volume that can be snapshotted.
     #[error("Protection group has no volumes.")]
@@ -270,6 +315,11 @@ impl CatalogError {
             | Self::HasMembers { name, .. }
             | Self::AlreadyMember { name, .. }
             | Self::OtherGroup { name }
+            | Self::NotInPod { name, .. }
+            | Self::HasVolumes { name }
+            | Self::HasDestroyedVolumes { name }
+            | Self::QuotaExceeded { name, .. }
+            | Self::QuotaBelowUsage { name, .. }
             | Self::NoMembers { name }
             | Self::InGroupSnapshot { name }
             | Self::SharedConnection { name, .. }

@@ -25,6 +25,7 @@ mod draft;
 mod error;
 mod lun;
 mod name;
+mod pod;
 mod policy;
 mod protection;
 mod record;
@@ -44,6 +45,7 @@ pub use draft::{ArrayEdit, Draft, HostEdit, PolicyMember, ProtectionGroupEdit, Q
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
+pub use pod::{Pod, PodId};
 pub use policy::{SnapshotPolicy, SnapshotPolicyId, SnapshotRule};
 pub use protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 pub use record::{
@@ -109,7 +111,12 @@ pub const MAX_SNAPSHOT_RULES: usize = 10;
 pub const MIN_SNAPSHOT_INTERVAL_MS: u64 = 5 * 60 * 1000;
 /// Maximum number of volume groups, including destroyed ones.
 pub const MAX_VOLUME_GROUPS: usize = 500;
-/// Maximum number of volumes of a protection group, of a volume group and of a snapshot policy.
+/// Maximum number of pods, including destroyed ones.
+pub const MAX_PODS: usize = 500;
+/// Valid range of the quota of a pod: 1 MiB to 4 PiB.
+pub const POD_QUOTA_BYTES: std::ops::RangeInclusive<u64> = MIN_VOLUME_BYTES..=types::MAX_VOLUME_BYTES;
+/// Maximum number of volumes of a protection group, of a volume group, of a pod and of a snapshot
+/// policy.
 pub const MAX_GROUP_VOLUMES: usize = 1_000;
 /// Maximum number of host groups.
 pub const MAX_HOST_GROUPS: usize = 500;

@@ -1,6 +1,8 @@
 //! Validation of object names and of iSCSI node names.
 
 use crate::CatalogError;
+use crate::pod::POD_SEPARATOR;
+use crate::volume_group::GROUP_SEPARATOR;
 
 /// Maximum number of characters in an object name.
 pub const MAX_NAME_CHARS: usize = 63;
@@ -22,6 +24,25 @@ pub fn check_name(name: &str) -> Result<(), CatalogError> {
         && ends(name.chars().last())
         && name.chars().any(|c| c.is_ascii_alphabetic());
     if good { Ok(()) } else { Err(CatalogError::BadName { name: name.to_owned() }) }
+}
+
+/// The container that the name of a volume begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContainerName<'n> {
+    Group(&'n str),
+    Pod(&'n str),
+}
+
+/// Splits the name of a volume, `VOLUME`, `GROUP/VOLUME` or `POD::VOLUME`, into the name of its
+/// container and the part that does not change when the volume moves.
+pub(crate) fn split_name(name: &str) -> (Option<ContainerName<'_>>, &str) {
+    if let Some((pod, own)) = name.split_once(POD_SEPARATOR) {
+        return (Some(ContainerName::Pod(pod)), own);
+    }
+    match name.split_once(GROUP_SEPARATOR) {
+        Some((group, own)) => (Some(ContainerName::Group(group)), own),
+        None => (None, name),
+    }
 }
 
 /// Returns the form of a name that is used for comparison, which ignores case.

@@ -2,7 +2,9 @@
 
 mod api_clients;
 mod changed;
+mod containers;
 mod host_groups;
+mod pods;
 mod policies;
 mod protection;
 mod volume_groups;
@@ -14,6 +16,7 @@ use crate::api_client::ApiClient;
 use crate::delivery::DeliverySettings;
 use crate::lun::{LunEntry, LunMap};
 use crate::name::{ANY_INITIATOR, folded};
+use crate::pod::{Pod, PodId};
 use crate::policy::{SnapshotPolicy, SnapshotPolicyId};
 use crate::protection::{GroupSnapshot, ProtectionGroup};
 use crate::record::{
@@ -55,6 +58,8 @@ pub struct CatalogState {
     group_connections: SharedMap<(HostGroupId, VolumeId), u16>,
     volume_groups: SharedMap<VolumeGroupId, Arc<VolumeGroup>>,
     volume_group_names: SharedMap<String, VolumeGroupId>,
+    pods: SharedMap<PodId, Arc<Pod>>,
+    pod_names: SharedMap<String, PodId>,
     protection_groups: SharedMap<ProtectionGroupId, Arc<ProtectionGroup>>,
     protection_group_names: SharedMap<String, ProtectionGroupId>,
     group_snapshots: SharedMap<(ProtectionGroupId, GroupSnapshotId), Arc<GroupSnapshot>>,
@@ -92,6 +97,8 @@ impl CatalogState {
             group_connections: SharedMap::default(),
             volume_groups: SharedMap::default(),
             volume_group_names: SharedMap::default(),
+            pods: SharedMap::default(),
+            pod_names: SharedMap::default(),
             protection_groups: SharedMap::default(),
             protection_group_names: SharedMap::default(),
             group_snapshots: SharedMap::default(),
@@ -137,6 +144,7 @@ impl CatalogState {
         }
         state.load_api_clients(service)?;
         state.load_volume_groups(service)?;
+        state.load_pods(service)?;
         state.load_host_groups(service)?;
         state.load_protection(service)?;
         state.load_policies(service)?;

@@ -2,6 +2,7 @@
 
 mod delivery;
 mod host_groups;
+mod pods;
 mod policies;
 mod protection;
 mod random;

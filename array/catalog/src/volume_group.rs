@@ -4,14 +4,14 @@ use crate::record::{ArrayTime, Qos, Record, is_default};
 use serde::{Deserialize, Serialize};
 
 /// Separates the name of a volume group from that of a volume in it.
-pub(crate) const SEPARATOR: char = '/';
+pub(crate) const GROUP_SEPARATOR: &str = "/";
 
 /// Id of a volume group. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VolumeGroupId(pub u64);
 
 /// A volume group. Its volumes are those whose names begin with its name and a slash, so a volume
-/// is in at most one.
+/// is in at most one, and not in a pod as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeGroup {
     /// Id.

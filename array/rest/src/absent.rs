@@ -86,10 +86,14 @@ const ABSENT: &[(&str, Absent)] = &[
     ("network-interfaces/performance", Function("performance counters")),
     ("network-interfaces/port-details", Objects("optical transceivers")),
     ("offloads", Objects("offload targets")),
-    ("pod-replica-links", Objects("pods")),
-    ("pod-replica-links/", Objects("pods")),
-    ("pods", Objects("pods")),
-    ("pods/", Objects("pods")),
+    ("pod-replica-links", Objects("links between pods")),
+    ("pod-replica-links/", Objects("links between pods")),
+    ("pods/members", Objects("pods over several arrays, or in realms")),
+    ("pods/performance/by-array", Function("performance counters")),
+    ("pods/performance/replication", Objects("replication of pods")),
+    ("pods/performance/replication/by-array", Objects("replication of pods")),
+    ("pods/tags", Objects("tags of pods")),
+    ("pods/tags/batch", Function("tags of pods")),
     (
         "policies/",
         Objects("policies of this type; a volume has QoS limits, and snapshot policies or protection groups"),
@@ -143,7 +147,7 @@ const ABSENT: &[(&str, Absent)] = &[
 /// Parameters that select objects. No object has these names.
 const SELECTORS: &[&str] = &["names", "ids"];
 
-/// Returns the entry for a path below the version, such as `/pods/arrays`.
+/// Returns the entry for a path below the version, such as `/apps/nodes`.
 fn find(path: &str) -> Option<Absent> {
     let below = path.trim_start_matches('/');
     let exact = ABSENT.iter().find(|(entry, _)| *entry == below);
@@ -208,10 +212,10 @@ mod tests {
         assert!(matches!(find("/array-connections/connection-key"), Some(Setting(..))));
         let functions = ["hosts/performance/by-array", "kmip/test", "directory-services/test"];
         assert!(functions.iter().all(|path| matches!(find(&format!("/{path}")), Some(Function(_)))));
-        for path in ["pods", "pods/arrays", "pods/performance/by-array", "apps/nodes", "directory-services"] {
+        for path in ["pods/tags", "realms", "realms/performance/by-array", "apps/nodes", "directory-services"] {
             assert!(matches!(find(&format!("/{path}")), Some(Objects(_))), "{path}");
         }
-        for path in ["/podsx", "/", "", "/2.26/pods", "/volumes"] {
+        for path in ["/realmsx", "/", "", "/2.26/realms", "/volumes", "/pods"] {
             assert_eq!(find(path), None, "{path}");
         }
     }

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use platform::LogLimit;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use telemetry::Subject;
 use tokio::sync::Semaphore;
 
 /// Grows the array to a total capacity in bytes. The error is a text for the administrator.
@@ -121,11 +122,12 @@ impl App {
     pub fn read_performance(&self, now_ms: u64) {
         let state = self.catalog.state();
         let host_of = |initiator: &str| state.host_of_initiator(initiator).map(|host| host.id.0);
-        let group_of = |volume| {
+        let container_of = |volume| {
             let volume = state.volume_by_id(volume)?;
-            state.group_of_volume(volume).map(|group| group.id.0)
+            let pod = state.pod_of_volume(volume).map(|pod| Subject::Pod(pod.id.0));
+            pod.or_else(|| state.group_of_volume(volume).map(|group| Subject::VolumeGroup(group.id.0)))
         };
-        self.telemetry.monitor.read(now_ms, &host_of, &group_of);
+        self.telemetry.monitor.read(now_ms, &host_of, &container_of);
         let space = self.engine.space();
         let counts = Counts {
             alerts: self.alerts.revision(),

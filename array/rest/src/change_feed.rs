@@ -31,6 +31,7 @@ pub(crate) enum ChangeKind {
     Hosts,
     IscsiSessions,
     Performance,
+    Pods,
     Policies,
     ProtectionGroupSnapshots,
     ProtectionGroups,
@@ -42,7 +43,7 @@ pub(crate) enum ChangeKind {
 }
 
 impl ChangeKind {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Admins,
         Self::AlertDelivery,
         Self::Alerts,
@@ -53,6 +54,7 @@ impl ChangeKind {
         Self::Hosts,
         Self::IscsiSessions,
         Self::Performance,
+        Self::Pods,
         Self::Policies,
         Self::ProtectionGroupSnapshots,
         Self::ProtectionGroups,
@@ -76,6 +78,7 @@ impl ChangeKind {
             Self::Hosts => "hosts",
             Self::IscsiSessions => "iscsi-sessions",
             Self::Performance => "performance",
+            Self::Pods => "pods",
             Self::Policies => "policies",
             Self::ProtectionGroupSnapshots => "protection-group-snapshots",
             Self::ProtectionGroups => "protection-groups",

@@ -31,6 +31,7 @@ fn kind_of(part: CatalogPart) -> ChangeKind {
         CatalogPart::GroupSnapshots => ChangeKind::ProtectionGroupSnapshots,
         CatalogPart::HostGroups => ChangeKind::HostGroups,
         CatalogPart::Hosts => ChangeKind::Hosts,
+        CatalogPart::Pods => ChangeKind::Pods,
         CatalogPart::Policies => ChangeKind::Policies,
         CatalogPart::ProtectionGroups => ChangeKind::ProtectionGroups,
         CatalogPart::Snapshots => ChangeKind::VolumeSnapshots,

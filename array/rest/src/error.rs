@@ -82,6 +82,7 @@ fn code_of(error: &CatalogError) -> ErrorCode {
             ObjectKind::ApiClient => Code::ApiClientNotFound,
             ObjectKind::HostGroup => Code::HostGroupNotFound,
             ObjectKind::VolumeGroup => Code::VolumeGroupNotFound,
+            ObjectKind::Pod => Code::PodNotFound,
             ObjectKind::SnapshotPolicy | ObjectKind::SnapshotRule => Code::PolicyNotFound,
             ObjectKind::Member => Code::MemberNotFound,
             ObjectKind::ProtectionGroup => Code::ProtectionGroupNotFound,
@@ -90,25 +91,13 @@ fn code_of(error: &CatalogError) -> ErrorCode {
                 Code::DestinationNotFound
             }
         },
-        CatalogError::AlreadyExists { kind: ObjectKind::Volume, .. } => Code::VolumeExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, .. } => Code::SnapshotExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::Host, .. } => Code::HostExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::Connection, .. } => Code::ConnectionExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::HostGroup, .. } => Code::HostGroupExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::VolumeGroup, .. } => Code::VolumeGroupExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::SnapshotPolicy, .. } => Code::PolicyExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::Admin, .. } => Code::AdminExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::ApiClient, .. } => Code::ApiClientExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::ProtectionGroup, .. } => Code::ProtectionGroupExists,
-        CatalogError::AlreadyExists { kind: ObjectKind::GroupSnapshot, .. } => Code::GroupSnapshotExists,
-        CatalogError::AlreadyExists {
-            kind: ObjectKind::AlertWatcher | ObjectKind::SyslogServer | ObjectKind::SnmpManager | ObjectKind::WebHook,
-            ..
-        } => Code::DestinationExists,
+        CatalogError::AlreadyExists { kind, .. } => code_of_existing(*kind),
         CatalogError::Destroyed { kind: ObjectKind::Volume, .. } => Code::VolumeDestroyed,
         CatalogError::Destroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotDestroyed,
         CatalogError::Destroyed { kind: ObjectKind::VolumeGroup, .. } => Code::VolumeGroupDestroyed,
+        CatalogError::Destroyed { kind: ObjectKind::Pod, .. } => Code::PodDestroyed,
         CatalogError::NotDestroyed { kind: ObjectKind::VolumeGroup, .. } => Code::VolumeGroupNotDestroyed,
+        CatalogError::NotDestroyed { kind: ObjectKind::Pod, .. } => Code::PodNotDestroyed,
         CatalogError::OtherGroup { .. } => Code::OtherGroup,
         CatalogError::NotDestroyed { kind: ObjectKind::Volume, .. } => Code::VolumeNotDestroyed,
         CatalogError::NotDestroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotNotDestroyed,
@@ -116,15 +105,18 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::Connected { kind: ObjectKind::Snapshot, .. } => Code::SnapshotConnected,
         CatalogError::Connected { kind: ObjectKind::Host, .. } => Code::HostConnected,
         CatalogError::Connected { kind: ObjectKind::HostGroup, .. } => Code::HostGroupConnected,
+        CatalogError::NotInPod { .. } => Code::Unsupported,
+        CatalogError::HasVolumes { .. } | CatalogError::HasDestroyedVolumes { .. } => Code::PodNotEmpty,
+        CatalogError::QuotaExceeded { .. } => Code::QuotaExceeded,
+        CatalogError::QuotaBelowUsage { .. } => Code::QuotaBelowUsage,
         CatalogError::HasMembers { .. } => Code::GroupHasMembers,
         CatalogError::NoMembers { .. } => Code::GroupHasNoMembers,
         CatalogError::InGroupSnapshot { .. } => Code::InGroupSnapshot,
         CatalogError::AlreadyMember { .. } => Code::AlreadyMember,
         CatalogError::SharedConnection { .. } => Code::SharedConnection,
-        CatalogError::AlreadyExists { .. }
-        | CatalogError::Destroyed { .. }
-        | CatalogError::NotDestroyed { .. }
-        | CatalogError::Connected { .. } => Code::Unspecified,
+        CatalogError::Destroyed { .. } | CatalogError::NotDestroyed { .. } | CatalogError::Connected { .. } => {
+            Code::Unspecified
+        }
         CatalogError::BadName { .. } => Code::InvalidName,
         CatalogError::BadSize { .. } => Code::InvalidSize,
         CatalogError::WouldTruncate { .. } => Code::WouldTruncate,
@@ -138,6 +130,29 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::NoSecretKey { .. } => Code::Unspecified,
         CatalogError::LimitReached { .. } => Code::LimitReached,
         CatalogError::Damaged { .. } | CatalogError::Engine(_) => Code::Internal,
+    }
+}
+
+/// Returns the code if an object of this kind has the name already.
+fn code_of_existing(kind: ObjectKind) -> ErrorCode {
+    use ErrorCode as Code;
+    match kind {
+        ObjectKind::Volume => Code::VolumeExists,
+        ObjectKind::Snapshot => Code::SnapshotExists,
+        ObjectKind::Host => Code::HostExists,
+        ObjectKind::Connection => Code::ConnectionExists,
+        ObjectKind::HostGroup => Code::HostGroupExists,
+        ObjectKind::VolumeGroup => Code::VolumeGroupExists,
+        ObjectKind::Pod => Code::PodExists,
+        ObjectKind::SnapshotPolicy => Code::PolicyExists,
+        ObjectKind::Admin => Code::AdminExists,
+        ObjectKind::ApiClient => Code::ApiClientExists,
+        ObjectKind::ProtectionGroup => Code::ProtectionGroupExists,
+        ObjectKind::GroupSnapshot => Code::GroupSnapshotExists,
+        ObjectKind::AlertWatcher | ObjectKind::SyslogServer | ObjectKind::SnmpManager | ObjectKind::WebHook => {
+            Code::DestinationExists
+        }
+        ObjectKind::SnapshotRule | ObjectKind::Member => Code::Unspecified,
     }
 }
 

@@ -41,6 +41,7 @@ mod metrics;
 mod oauth;
 mod openapi;
 mod performance;
+mod pods;
 mod policies;
 mod protection;
 mod query;

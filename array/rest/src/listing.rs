@@ -206,6 +206,20 @@ pub(crate) fn select<T: Clone>(
     if errors.is_empty() { Ok(found) } else { Err(RestError::Bad(errors)) }
 }
 
+/// Returns the items in `ids`, else those in `names`, else all. The first value is true if one of
+/// these parameters selects them.
+pub(crate) fn select_by_id_or_name<T: Clone>(
+    query: &Query,
+    all: impl Iterator<Item = T>,
+    by_id: impl Fn(&str) -> Result<T, RestError>,
+    by_name: impl Fn(&str) -> Result<T, RestError>,
+) -> Result<(bool, Vec<T>), RestError> {
+    if query.text("ids").is_some() {
+        return Ok((true, select(query, "ids", std::iter::empty(), by_id)?));
+    }
+    Ok((query.text("names").is_some(), select(query, "names", all, by_name)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -209,12 +209,22 @@ fn add_volumes(families: &mut Families, app: &App, state: &CatalogState) {
     }
 }
 
+fn add_pods(families: &mut Families, app: &App, state: &CatalogState) {
+    for pod in state.pods().filter(|pod| pod.destroyed_ms.is_none()) {
+        let labels = vec![("name", pod.name.clone())];
+        let performance = performance_of(app, &Subject::Pod(pod.id.0), pod.name.clone());
+        families.add_performance("pod", &labels, &performance);
+        families.add_space("pod", &labels, &crate::pods::space_of(app, state, pod));
+    }
+}
+
 fn scrape(app: &App) -> Result<String, RestError> {
     let state = app.catalog.state();
     let mut families = Families::default();
     add_array(&mut families, app, &state);
     add_hosts(&mut families, app, &state);
     add_volumes(&mut families, app, &state);
+    add_pods(&mut families, app, &state);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(families));
     let mut answer = String::new();

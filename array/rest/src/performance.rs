@@ -151,6 +151,19 @@ pub(crate) fn of_volume_groups(call: &Call) -> Result<Answer, RestError> {
     answer(call, groups.iter().map(object).collect())
 }
 
+/// Answers `GET /pods/performance`: the volumes of each pod together.
+pub(crate) fn of_pods(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, TIMES, &["names", "ids", "destroyed", "protocol"]])?;
+    let state = call.app.catalog.state();
+    let pods = crate::pods::selected(call, &state)?;
+    let object = |pod: &Arc<catalog::Pod>| Object {
+        id: Some(crate::references::uuid(&state, pod.id.0)),
+        name: pod.name.clone(),
+        subject: Subject::Pod(pod.id.0),
+    };
+    answer(call, pods.iter().map(object).collect())
+}
+
 /// Returns the performance of a subject in the last interval.
 pub(crate) fn performance_of(app: &App, subject: &Subject, name: String) -> Performance {
     show(None, name, app.telemetry.monitor.latest(subject))

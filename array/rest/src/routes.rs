@@ -3,8 +3,8 @@
 use crate::call::Action;
 use crate::{
     admins, alerts, api_clients, arrays, audit, connections, contract, hardware, host_groups, hosts, openapi,
-    performance, policies, protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes,
-    watchers, web_hooks,
+    performance, pods, policies, protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups,
+    volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -131,6 +131,15 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/policies/snapshot/rules", policies::rules),
     storage("POST", "/policies/snapshot/rules", policies::add_rules),
     storage("DELETE", "/policies/snapshot/rules", policies::remove_rules),
+    read("/pods", pods::list),
+    storage("POST", "/pods", pods::create),
+    storage("PATCH", "/pods", pods::change),
+    storage("DELETE", "/pods", pods::remove),
+    read("/pods/arrays", pods::arrays),
+    storage("POST", "/pods/arrays", pods::stretch),
+    storage("DELETE", "/pods/arrays", pods::unstretch),
+    read("/pods/performance", performance::of_pods),
+    read("/pods/space", pods::space),
     read("/ports", hardware::ports),
     read("/ports/performance", performance::of_ports),
     read("/protection-group-snapshots", protection::list_snapshots),

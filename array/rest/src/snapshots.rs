@@ -20,7 +20,8 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         id: Some(object.uuid()),
         name: Some(state.volume_or_snapshot_name(&object)),
     };
-    let group = state.volume_by_id(snapshot.volume).map(|volume| crate::references::group_of(state, volume));
+    let volume = state.volume_by_id(snapshot.volume);
+    let group = volume.map(|volume| crate::references::group_of(state, volume));
     VolumeSnapshot {
         id: object.uuid(),
         name: state.snapshot_name(snapshot),
@@ -28,7 +29,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         created: snapshot.created_ms,
         destroyed: destroyed.is_some(),
         expires: snapshot.expires_ms,
-        pod: Reference::default(),
+        pod: pod_of(state, snapshot),
         provisioned: snapshot.bytes,
         serial: snapshot.serial.clone(),
         source: source.map(reference).unwrap_or_default(),
@@ -39,6 +40,11 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
     }
 }
 
+fn pod_of(state: &CatalogState, snapshot: &Snapshot) -> Reference {
+    let volume = state.volume_by_id(snapshot.volume);
+    volume.map(|volume| crate::references::pod_of(state, volume)).unwrap_or_default()
+}
+
 /// Returns a field of [`show`] that costs less than the whole.
 fn field(state: &CatalogState, snapshot: &Arc<Snapshot>, name: &str) -> Option<Value> {
     Some(match name {
@@ -47,6 +53,8 @@ fn field(state: &CatalogState, snapshot: &Arc<Snapshot>, name: &str) -> Option<V
         "expires" => json!(snapshot.expires_ms),
         "id" => json!(VolumeOrSnapshot::Snapshot(snapshot.clone()).uuid()),
         "name" => json!(state.snapshot_name(snapshot)),
+        "pod.id" => json!(pod_of(state, snapshot).id),
+        "pod.name" => json!(pod_of(state, snapshot).name),
         "provisioned" => json!(snapshot.bytes),
         "serial" => json!(snapshot.serial),
         "source.name" => json!(state.volume_by_id(snapshot.volume).map(|volume| &volume.name)),

@@ -210,7 +210,7 @@ impl SpaceAccounting {
     }
 
     /// Returns the total space of volumes with their snapshots.
-    fn of_volumes(&self, volumes: &[&Volume]) -> Space {
+    pub(crate) fn of_volumes(&self, volumes: &[&Volume]) -> Space {
         let written =
             volumes.iter().map(|volume| self.engine.volume_space(volume.id).unwrap_or_default().written).sum();
         let provisioned = volumes.iter().map(|volume| volume.bytes).sum();

@@ -10,6 +10,7 @@ mod lists;
 mod oauth;
 mod openapi;
 mod performance;
+mod pods;
 mod policies;
 mod rest1;
 mod roles;

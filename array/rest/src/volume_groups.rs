@@ -2,19 +2,20 @@
 
 use crate::call::{Answer, Call};
 use crate::error::RestError;
-use crate::listing::{LIST_PARAMETERS, page, select};
-use crate::references::{reference_to_group, uuid};
+use crate::listing::{LIST_PARAMETERS, page, select, select_by_id_or_name};
+use crate::references::{find_by_uuid, reference_to_group, uuid};
 use crate::volumes::{check_destroyed, limits, show_limits, time_remaining};
-use api::{ErrorCode, Member, NamedSpace, PriorityAdjustment, Reference, VolumeGroupPatch};
-use catalog::{CatalogError, CatalogState, Draft, ObjectKind, QosEdit, VolumeGroup, VolumeOrSnapshot};
+use api::{ErrorCode, Member, NamedSpace, PriorityAdjustment, Reference, Space, VolumeGroupPatch};
+use catalog::{CatalogError, CatalogState, Draft, ObjectKind, QosEdit, Volume, VolumeGroup, VolumeOrSnapshot};
 use std::sync::Arc;
 
 fn no_priority() -> PriorityAdjustment {
     PriorityAdjustment { priority_adjustment_operator: "+".to_owned(), priority_adjustment_value: 0 }
 }
 
-fn objects_of(state: &CatalogState, group: &VolumeGroup) -> Vec<VolumeOrSnapshot> {
-    state.volumes_of_group(group).cloned().map(VolumeOrSnapshot::Volume).collect()
+fn space_of(call: &Call, state: &CatalogState, group: &VolumeGroup) -> Space {
+    let volumes: Vec<&Volume> = state.volumes_of_group(group).map(|volume| &**volume).collect();
+    call.app.space.of_volumes(&volumes)
 }
 
 fn show(call: &Call, state: &CatalogState, group: &VolumeGroup, now_ms: u64) -> api::VolumeGroup {
@@ -29,7 +30,7 @@ fn show(call: &Call, state: &CatalogState, group: &VolumeGroup, now_ms: u64) -> 
         qos: show_limits(group.qos),
         time_remaining: time_remaining(call, state, group.destroyed_at(), now_ms),
         volume_count: live.count() as u64,
-        space: call.app.space.of_host(&objects_of(state, group)),
+        space: space_of(call, state, group),
     }
 }
 
@@ -40,20 +41,14 @@ fn answer(call: &Call, names: &[String]) -> Result<Answer, RestError> {
 }
 
 fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<VolumeGroup>, RestError> {
-    let found = state.volume_groups().find(|group| uuid(state, group.id.0).eq_ignore_ascii_case(id));
-    let absent = || CatalogError::NoSuch { kind: ObjectKind::VolumeGroup, name: id.to_owned() };
-    Ok(found.cloned().ok_or_else(absent)?)
+    find_by_uuid(state, ObjectKind::VolumeGroup, state.volume_groups(), |group| group.id.0, id)
 }
 
 /// Returns the volume groups that a list request selects.
 pub(crate) fn selected(call: &Call, state: &CatalogState) -> Result<Vec<Arc<VolumeGroup>>, RestError> {
-    let is_named = call.query.text("names").is_some() || call.query.text("ids").is_some();
-    let mut groups = match call.query.text("ids") {
-        Some(_) => select(&call.query, "ids", std::iter::empty(), |id| by_uuid(state, id))?,
-        None => {
-            select(&call.query, "names", state.volume_groups().cloned(), |name| Ok(state.volume_group(name)?.clone()))?
-        }
-    };
+    let by_name = |name: &str| Ok(state.volume_group(name)?.clone());
+    let (is_named, mut groups) =
+        select_by_id_or_name(&call.query, state.volume_groups().cloned(), |id| by_uuid(state, id), by_name)?;
     let error = |group: &Arc<VolumeGroup>| (ObjectKind::VolumeGroup, group.name.clone());
     check_destroyed(call, is_named, &mut groups, |group| group.destroyed_ms, error)?;
     Ok(groups)
@@ -73,11 +68,8 @@ pub(crate) fn space(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
     call.app.space.count_if_quick();
     let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
-    let space = |group: &Arc<VolumeGroup>| NamedSpace {
-        name: group.name.clone(),
-        space: call.app.space.of_host(&objects_of(&state, group)),
-        time,
-    };
+    let space =
+        |group: &Arc<VolumeGroup>| NamedSpace { name: group.name.clone(), space: space_of(call, &state, group), time };
     page(selected(call, &state)?.iter().map(space).collect(), &call.query, &["name"])
 }
 

@@ -2,7 +2,7 @@
 
 use crate::call::{Answer, Call};
 use crate::error::RestError;
-use crate::listing::{LIST_PARAMETERS, field_of, page_of, select};
+use crate::listing::{LIST_PARAMETERS, field_of, page_of, select_by_id_or_name};
 use api::{ErrorCode, PriorityAdjustment, Qos, Reference, Space, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
     ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, QosEdit, Volume,
@@ -56,7 +56,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         created: volume.created_ms,
         destroyed: volume.destroyed_ms.is_some(),
         host_encryption_key_status: "none".to_owned(),
-        pod: Reference::default(),
+        pod: crate::references::pod_of(state, volume),
         priority: 0,
         priority_adjustment: PriorityAdjustment {
             priority_adjustment_operator: "+".to_owned(),
@@ -88,6 +88,7 @@ fn reference_to_source(state: &CatalogState, volume: &Volume) -> Reference {
 /// Returns a field of [`show`] that costs less than the whole.
 fn field(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64, name: &str) -> Option<Value> {
     match name.split_once('.') {
+        Some(("pod", rest)) => field_of(&crate::references::pod_of(state, volume), rest),
         Some(("qos", rest)) => field_of(&show_limits(volume.qos), rest),
         Some(("source", rest)) => field_of(&reference_to_source(state, volume), rest),
         Some(("space", rest)) => field_of_space(&call.app.space.of_volume(volume), rest),
@@ -138,12 +139,9 @@ pub(crate) fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Volume>, Res
 
 /// Returns the volumes that a list request selects.
 fn selected(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Volume>>, RestError> {
-    let is_named = call.query.text("names").is_some() || call.query.text("ids").is_some();
-    let mut volumes = if call.query.text("ids").is_some() {
-        select(&call.query, "ids", std::iter::empty(), |id| by_uuid(state, id))?
-    } else {
-        select(&call.query, "names", state.volumes().cloned(), |name| Ok(state.volume(name)?.clone()))?
-    };
+    let by_name = |name: &str| Ok(state.volume(name)?.clone());
+    let (is_named, mut volumes) =
+        select_by_id_or_name(&call.query, state.volumes().cloned(), |id| by_uuid(state, id), by_name)?;
     let destroyed_ms = |volume: &Arc<Volume>| volume.destroyed_ms;
     check_destroyed(call, is_named, &mut volumes, destroyed_ms, |volume| (ObjectKind::Volume, volume.name.clone()))?;
     Ok(volumes)
@@ -260,12 +258,14 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     let patch: VolumePatch = call.body()?;
     let truncate = call.query.flag("truncate")?.unwrap_or(false);
     let names = named(call)?;
-    if patch.pod.as_ref().is_some_and(|pod| pod.name.as_deref() != Some("")) {
-        return Err(RestError::bad(ErrorCode::Unsupported, "This array does not support pods."));
-    }
-    if patch.volume_group.as_ref().is_some_and(|group| group.name.is_none()) {
-        let message = "'volume_group' requires a name; an empty name moves the volume out of its group.";
+    let is_unnamed = |place: &Option<Reference>| place.as_ref().is_some_and(|place| place.name.is_none());
+    if is_unnamed(&patch.volume_group) || is_unnamed(&patch.pod) {
+        let message = "'volume_group' and 'pod' require a name; an empty name moves the volume out of it.";
         return Err(RestError::bad(ErrorCode::InvalidRequest, message));
+    }
+    if place(&patch.volume_group).flatten().is_some() && place(&patch.pod).flatten().is_some() {
+        let message = "A volume is in a volume group or in a pod, not in both.";
+        return Err(RestError::bad(ErrorCode::Unsupported, message));
     }
     if patch.name.is_some() && names.len() > 1 {
         return Err(RestError::bad(ErrorCode::InvalidRequest, "Only one volume at a time can be renamed."));
@@ -278,6 +278,12 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     let patch = serde_json::to_string(&patch).unwrap_or_default();
     tracing::info!(by = call.admin, patch, "volumes changed: {}", names.join(", "));
     answer(call, &ids)
+}
+
+/// Returns the place to move a volume to, if it is given: `Some(None)` if its name is empty.
+fn place(given: &Option<Reference>) -> Option<Option<&str>> {
+    let name = given.as_ref().and_then(|place| place.name.as_deref());
+    name.map(|name| Some(name).filter(|name| !name.is_empty()))
 }
 
 /// Applies a change. Recovers first and destroys last, so that each can be combined with the
@@ -301,14 +307,18 @@ fn apply(
     if edit != VolumeEdit::default() {
         draft.edit_volume(name, &edit)?;
     }
-    let name = match &patch.name {
-        Some(new_name) => draft.rename_volume(name, new_name)?.name.clone(),
-        None => name.to_owned(),
-    };
-    let name = match patch.volume_group.as_ref().and_then(|group| group.name.as_deref()) {
-        Some(group) => draft.move_volume(&name, Some(group).filter(|group| !group.is_empty()))?.name.clone(),
-        None => name,
-    };
+    let mut name = name.to_owned();
+    if let Some(new_name) = &patch.name {
+        name = draft.rename_volume(&name, new_name)?.name.clone();
+    }
+    let (group, pod) = (place(&patch.volume_group), place(&patch.pod));
+    // A move into a container is also a move out of the old one.
+    if let Some(group) = group.filter(|group| group.is_some() || pod.flatten().is_none()) {
+        name = draft.move_volume(&name, group)?.name.clone();
+    }
+    if let Some(pod) = pod.filter(|pod| pod.is_some() || group.flatten().is_none()) {
+        name = draft.move_volume_to_pod(&name, pod)?.name.clone();
+    }
     if patch.destroyed == Some(true) {
         draft.destroy_volume(&name, now_ms)?;
     }

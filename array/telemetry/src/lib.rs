@@ -20,7 +20,7 @@ pub use class::CommandClass;
 pub use counters::{ActivityCounters, CommandEvent};
 pub use history::{History, Tier};
 pub use latency::{LatencyCounts, LatencyHistogram};
-pub use monitor::{Activity, GroupOf, HostOf, PerformanceMonitor, Point, SAMPLE_MS, Subject};
+pub use monitor::{Activity, ContainerOf, HostOf, PerformanceMonitor, Point, SAMPLE_MS, Subject};
 pub use registry::{ActivityKey, ActivityRegistry};
 pub use sample::{Direction, OffloadRate, Sample};
 pub use sessions::{EndedSession, LiveSession, RefusedLogin, SessionGuard, SessionInfo, SessionTable};

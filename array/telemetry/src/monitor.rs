@@ -12,8 +12,8 @@ use types::VolumeId;
 
 /// Time between two readings of the counters (ms).
 pub const SAMPLE_MS: u64 = 2000;
-/// Maximum number of volumes with a history, of hosts, and of volume groups. A newly active one
-/// replaces the one that was idle longest.
+/// Maximum number of volumes with a history, of hosts, of volume groups, and of pods. A newly
+/// active one replaces the one that was idle longest.
 const MAX_HISTORIES: usize = 200;
 
 /// An object with performance figures.
@@ -31,13 +31,15 @@ pub enum Subject {
     HostVolume(u64, VolumeId),
     /// A volume group, by its id.
     VolumeGroup(u64),
+    /// A pod, by its id.
+    Pod(u64),
 }
 
 /// Returns the id of the host to which an initiator belongs.
 pub type HostOf<'a> = &'a dyn Fn(&str) -> Option<u64>;
 
-/// Returns the id of the volume group to which a volume belongs.
-pub type GroupOf<'a> = &'a dyn Fn(VolumeId) -> Option<u64>;
+/// Returns the volume group or pod to which a volume belongs.
+pub type ContainerOf<'a> = &'a dyn Fn(VolumeId) -> Option<Subject>;
 
 /// Performance at one time.
 pub type Point = (u64, Sample);
@@ -69,7 +71,7 @@ pub struct PerformanceMonitor {
 fn tiers_of(subject: &Subject) -> Option<&'static [Tier]> {
     match subject {
         Subject::Array | Subject::Port(_) => Some(Tier::ARRAY),
-        Subject::Host(_) | Subject::Volume(_) | Subject::VolumeGroup(_) => Some(Tier::OBJECT),
+        Subject::Host(_) | Subject::Volume(_) | Subject::VolumeGroup(_) | Subject::Pod(_) => Some(Tier::OBJECT),
         Subject::HostVolume(..) => None,
     }
 }
@@ -110,7 +112,7 @@ impl PerformanceMonitor {
     }
 
     /// Reads all counters at `now_ms` (ms since 1970). The first reading only sets the start.
-    pub fn read(&self, now_ms: u64, host_of: HostOf<'_>, group_of: GroupOf<'_>) {
+    pub fn read(&self, now_ms: u64, host_of: HostOf<'_>, container_of: ContainerOf<'_>) {
         let sets = self.registry.all();
         let mut state = self.state.lock();
         let since_ms = std::mem::replace(&mut state.read_ms, now_ms);
@@ -128,7 +130,7 @@ impl PerformanceMonitor {
             if let Some(host) = host_of(&key.initiator) {
                 subjects.extend([Subject::Host(host), Subject::HostVolume(host, key.volume)]);
             }
-            subjects.extend(group_of(key.volume).map(Subject::VolumeGroup));
+            subjects.extend(container_of(key.volume));
             subjects.into_iter().for_each(|subject| activity.entry(subject).or_default().add(&change));
             seen.insert(key, totals);
         }
@@ -192,28 +194,33 @@ mod tests {
         initiator.strip_prefix("host")?.parse().ok()
     }
 
-    fn group_of(volume: VolumeId) -> Option<u64> {
-        (volume.0 < 3).then_some(7)
+    fn container_of(volume: VolumeId) -> Option<Subject> {
+        match volume.0 {
+            0..3 => Some(Subject::VolumeGroup(7)),
+            3 => Some(Subject::Pod(7)),
+            _ => None,
+        }
     }
 
     #[test]
     fn activity_adds_up_by_port_host_and_volume() {
         let monitor = PerformanceMonitor::default();
-        monitor.read(10_000, &host_of, &group_of);
+        monitor.read(10_000, &host_of, &container_of);
         write(monitor.registry(), "host1", 1, 1, 20);
         write(monitor.registry(), "host1", 2, 1, 40);
         write(monitor.registry(), "host2", 1, 2, 100);
-        write(monitor.registry(), "unknown", 1, 2, 40);
-        monitor.read(12_000, &host_of, &group_of);
+        write(monitor.registry(), "unknown", 1, 2, 20);
+        write(monitor.registry(), "unknown", 3, 2, 20);
+        monitor.read(12_000, &host_of, &container_of);
         let ops = |subject| monitor.latest(&subject).1.write.ops;
         assert_eq!(ops(Subject::Array), 100.0);
         assert_eq!(ops(Subject::Port(([127, 0, 0, 1], 2).into())), 70.0);
         assert_eq!((ops(Subject::Host(1)), ops(Subject::Host(2))), (30.0, 50.0));
-        assert_eq!((ops(Subject::Volume(VolumeId(1))), ops(Subject::Volume(VolumeId(2)))), (80.0, 20.0));
+        assert_eq!((ops(Subject::Volume(VolumeId(1))), ops(Subject::Volume(VolumeId(2)))), (70.0, 20.0));
         assert_eq!(ops(Subject::HostVolume(1, VolumeId(2))), 20.0);
-        assert_eq!(ops(Subject::VolumeGroup(7)), 100.0);
+        assert_eq!((ops(Subject::VolumeGroup(7)), ops(Subject::Pod(7))), (90.0, 10.0));
         assert_eq!(monitor.latest(&Subject::Array).1.queue_depth, 0.02);
-        monitor.read(14_000, &host_of, &group_of);
+        monitor.read(14_000, &host_of, &container_of);
         assert_eq!(ops(Subject::Array), 0.0);
         assert_eq!(monitor.history(&Subject::Array, 0, u64::MAX, 0).len(), 2);
     }
@@ -221,11 +228,11 @@ mod tests {
     #[test]
     fn histories_are_bounded_and_keep_the_active() {
         let monitor = PerformanceMonitor::default();
-        monitor.read(1, &host_of, &group_of);
+        monitor.read(1, &host_of, &container_of);
         for n in 0..=2 * MAX_HISTORIES as u64 {
             write(monitor.registry(), "host1", 1, 1, 1);
             write(monitor.registry(), "host1", 1000 + n, 1, 1);
-            monitor.read(30_001 * (n + 1), &host_of, &group_of);
+            monitor.read(30_001 * (n + 1), &host_of, &container_of);
         }
         let state = monitor.state.lock();
         let volumes = state.tracks.keys().filter(|subject| matches!(subject, Subject::Volume(_))).count();

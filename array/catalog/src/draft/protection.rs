@@ -1,6 +1,7 @@
 //! Changes of protection groups and their snapshots.
 
 use super::Draft;
+use super::container::check_name_outside_pods;
 use crate::name::check_name;
 use crate::protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 use crate::record::{ArrayTime, GroupSnapshotId, ProtectionGroupId, Snapshot};
@@ -30,7 +31,7 @@ pub struct ProtectionGroupEdit {
 impl Draft {
     /// Creates a protection group without volumes and with a schedule that does not run.
     pub fn create_protection_group(&mut self, name: &str, now_ms: u64) -> Result<(), CatalogError> {
-        check_name(name)?;
+        check_name_outside_pods(ObjectKind::ProtectionGroup, name)?;
         self.check_group_name(name, None)?;
         if self.state.protection_groups().count() >= MAX_PROTECTION_GROUPS {
             return Err(CatalogError::LimitReached { what: "Protection group", limit: MAX_PROTECTION_GROUPS });
@@ -59,7 +60,7 @@ impl Draft {
     ) -> Result<(), CatalogError> {
         let mut group = self.live_protection_group(name)?;
         if let Some(new_name) = &edit.name {
-            check_name(new_name)?;
+            check_name_outside_pods(ObjectKind::ProtectionGroup, new_name)?;
             self.check_group_name(new_name, Some(group.id))?;
             group.name = new_name.clone();
         }

@@ -68,7 +68,7 @@ impl Draft {
         self.store_volume(volume)
     }
 
-    /// Renames a volume within its volume group.
+    /// Renames a volume within its volume group or pod.
     pub fn rename_volume(&mut self, name: &str, new_name: &str) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
         let new_name = self.renamed_volume_name(&volume, new_name)?;
@@ -99,9 +99,7 @@ impl Draft {
     /// Recovers a destroyed volume and the snapshots that were destroyed with it.
     pub fn recover_volume(&mut self, name: &str) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.destroyed_volume(name)?;
-        if let Some(group) = self.state.group_of_volume(&volume) {
-            self.live_volume_group(&group.name)?;
-        }
+        self.check_place_is_live(&volume)?;
         (volume.destroyed_ms, volume.destroyed_served_ms) = (None, 0);
         self.store_volume(volume)
     }
@@ -162,7 +160,13 @@ impl Draft {
         }
     }
 
+    /// Stores a volume, unless its pod would exceed its quota.
     pub(super) fn store_volume(&mut self, volume: Volume) -> Result<Arc<Volume>, CatalogError> {
+        self.check_quota(&volume)?;
+        self.put_volume(volume)
+    }
+
+    pub(super) fn put_volume(&mut self, volume: Volume) -> Result<Arc<Volume>, CatalogError> {
         self.put(&volume)?;
         let name = volume.name.clone();
         self.state.put_volume(volume);

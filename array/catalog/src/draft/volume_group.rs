@@ -1,17 +1,17 @@
-//! Changes of volume groups, and moves of volumes between them.
+//! Changes of volume groups.
 
 use super::Draft;
+use super::container::{Place, check_name_outside_pods};
 use super::settings::QosEdit;
-use crate::name::check_name;
 use crate::record::{ArrayTime, Qos, Volume};
-use crate::volume_group::{SEPARATOR, VolumeGroup, VolumeGroupId};
-use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_VOLUME_GROUPS, ObjectKind};
+use crate::volume_group::{VolumeGroup, VolumeGroupId};
+use crate::{CatalogError, MAX_VOLUME_GROUPS, ObjectKind};
 use std::sync::Arc;
 
 impl Draft {
     /// Creates an empty volume group.
     pub fn create_volume_group(&mut self, name: &str, now_ms: u64) -> Result<Arc<VolumeGroup>, CatalogError> {
-        check_name(name)?;
+        check_name_outside_pods(ObjectKind::VolumeGroup, name)?;
         if self.state.volume_group(name).is_ok() {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::VolumeGroup, name: name.to_owned() });
         }
@@ -40,43 +40,23 @@ impl Draft {
 
     /// Renames a volume group, and with it all its volumes.
     pub fn rename_volume_group(&mut self, name: &str, new_name: &str) -> Result<Arc<VolumeGroup>, CatalogError> {
-        check_name(new_name)?;
+        check_name_outside_pods(ObjectKind::VolumeGroup, new_name)?;
         let mut group = self.live_volume_group(name)?;
         if self.state.volume_group(new_name).is_ok_and(|other| other.id != group.id) {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::VolumeGroup, name: new_name.to_owned() });
         }
-        let volumes: Vec<_> = self.state.volumes_of_group(&group).cloned().collect();
+        let volumes = self.volumes_in_group(&group);
         group.name = new_name.to_owned();
         let group = self.store_volume_group(group)?;
-        for volume in volumes {
-            let name = in_group(Some(&group), own_name(&volume.name));
-            self.store_volume(Volume { name, ..Volume::clone(&volume) })?;
-        }
+        self.rename_volumes(&volumes, &Place::Group(VolumeGroup::clone(&group)))?;
         Ok(group)
-    }
-
-    /// Moves a volume into a volume group, or out of its group if `group` is `None`. The last part
-    /// of its name, its snapshots and its connections stay.
-    pub fn move_volume(&mut self, name: &str, group: Option<&str>) -> Result<Arc<Volume>, CatalogError> {
-        let volume = self.live_volume(name)?;
-        let group = group.map(|group| self.live_volume_group(group)).transpose()?;
-        let name = in_group(group.as_ref(), own_name(&volume.name));
-        match self.state.volume(&name) {
-            Ok(same) if same.id == volume.id => return Ok(same.clone()),
-            Ok(_) => return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name }),
-            Err(_) => {}
-        }
-        group.map_or(Ok(()), |group| self.check_group_has_space(&group))?;
-        self.store_volume(Volume { name, ..volume })
     }
 
     /// Destroys a volume group with its volumes. They can be recovered until the eradication delay
     /// expires.
     pub fn destroy_volume_group(&mut self, name: &str, now_ms: u64) -> Result<Arc<VolumeGroup>, CatalogError> {
         let mut group = self.live_volume_group(name)?;
-        let live = self.state.volumes_of_group(&group).filter(|volume| volume.destroyed_ms.is_none());
-        let names: Vec<String> = live.map(|volume| volume.name.clone()).collect();
-        names.iter().try_for_each(|name| self.destroy_volume(name, now_ms).map(|_| ()))?;
+        self.destroy_volumes(&self.volumes_in_group(&group), now_ms)?;
         group.destroyed_ms = Some(now_ms);
         group.destroyed_served_ms = self.store_served_time()?;
         self.store_volume_group(group)
@@ -85,19 +65,14 @@ impl Draft {
     /// Recovers a destroyed volume group and the volumes that were destroyed together with it.
     pub fn recover_volume_group(&mut self, name: &str) -> Result<Arc<VolumeGroup>, CatalogError> {
         let group = self.destroyed_volume_group(name)?;
-        let volumes: Vec<_> = self.state.volumes_of_group(&group).cloned().collect();
-        let live = VolumeGroup { destroyed_ms: None, destroyed_served_ms: 0, ..group.clone() };
-        let live = self.store_volume_group(live)?;
-        let together = volumes.iter().filter(|volume| volume.destroyed_ms == group.destroyed_ms);
-        together.cloned().try_for_each(|volume| self.recover_volume(&volume.name).map(|_| ()))?;
-        Ok(live)
+        self.recover_volumes(&self.volumes_in_group(&group), group.destroyed_ms)?;
+        self.store_volume_group(VolumeGroup { destroyed_ms: None, destroyed_served_ms: 0, ..group })
     }
 
     /// Permanently deletes a destroyed volume group, its volumes and their snapshots.
     pub fn eradicate_volume_group(&mut self, name: &str) -> Result<(), CatalogError> {
         let group = self.destroyed_volume_group(name)?;
-        let names: Vec<String> = self.state.volumes_of_group(&group).map(|volume| volume.name.clone()).collect();
-        names.iter().try_for_each(|name| self.eradicate_volume(name).map(|_| ()))?;
+        self.eradicate_volumes(&self.volumes_in_group(&group))?;
         self.leave_policies(None, Some(group.id))?;
         self.remove(&group);
         self.state.remove_volume_group(group.id);
@@ -117,39 +92,6 @@ impl Draft {
         Ok(due)
     }
 
-    /// Checks the name of a new volume, and returns it with the group's name as the group has it.
-    pub(super) fn new_volume_name(&self, name: &str) -> Result<String, CatalogError> {
-        let Some((group, own)) = name.split_once(SEPARATOR) else {
-            check_name(name)?;
-            return Ok(name.to_owned());
-        };
-        check_name(group)?;
-        check_name(own)?;
-        let group = self.live_volume_group(group)?;
-        self.check_group_has_space(&group)?;
-        Ok(in_group(Some(&group), own))
-    }
-
-    /// Checks the new name of a volume, with or without its group, and returns it in full. It must
-    /// keep the group, because a move is another change.
-    pub(super) fn renamed_volume_name(&self, volume: &Volume, new_name: &str) -> Result<String, CatalogError> {
-        let group = self.state.group_of_volume(volume);
-        let (named, own) = match new_name.split_once(SEPARATOR) {
-            Some((named, own)) => (Some(named), own),
-            None => (None, new_name),
-        };
-        check_name(own)?;
-        let is_same = match (named, group) {
-            (Some(named), Some(group)) => named.eq_ignore_ascii_case(&group.name),
-            (Some(_), None) => false,
-            (None, _) => true,
-        };
-        if !is_same {
-            return Err(CatalogError::OtherGroup { name: volume.name.clone() });
-        }
-        Ok(in_group(group.map(|group| &**group), own))
-    }
-
     pub(super) fn live_volume_group(&self, name: &str) -> Result<VolumeGroup, CatalogError> {
         let group = self.state.volume_group(name)?;
         match group.destroyed_ms {
@@ -166,13 +108,8 @@ impl Draft {
         }
     }
 
-    fn check_group_has_space(&self, group: &VolumeGroup) -> Result<(), CatalogError> {
-        match self.state.volumes_of_group(group).count() {
-            MAX_GROUP_VOLUMES.. => {
-                Err(CatalogError::LimitReached { what: "Volume group member", limit: MAX_GROUP_VOLUMES })
-            }
-            _ => Ok(()),
-        }
+    fn volumes_in_group(&self, group: &VolumeGroup) -> Vec<Arc<Volume>> {
+        self.state.volumes_of_group(group).cloned().collect()
     }
 
     fn store_volume_group(&mut self, group: VolumeGroup) -> Result<Arc<VolumeGroup>, CatalogError> {
@@ -181,13 +118,4 @@ impl Draft {
         self.state.put_volume_group(group);
         self.state.volume_group(&name).cloned()
     }
-}
-
-/// Returns the part of a volume's name that does not change when it moves.
-fn own_name(name: &str) -> &str {
-    name.split_once(SEPARATOR).map_or(name, |(_, own)| own)
-}
-
-fn in_group(group: Option<&VolumeGroup>, own: &str) -> String {
-    group.map_or_else(|| own.to_owned(), |group| format!("{}{SEPARATOR}{own}", group.name))
 }

@@ -22,6 +22,8 @@ pub enum CatalogPart {
     HostGroups,
     /// Hosts.
     Hosts,
+    /// Pods.
+    Pods,
     /// Snapshot policies.
     Policies,
     /// Protection groups.
@@ -57,6 +59,7 @@ impl CatalogState {
             (Part::GroupSnapshots, self.group_snapshots.is_shared_with(&earlier.group_snapshots)),
             (Part::HostGroups, self.host_groups.is_shared_with(&earlier.host_groups)),
             (Part::Hosts, self.hosts.is_shared_with(&earlier.hosts)),
+            (Part::Pods, self.pods.is_shared_with(&earlier.pods)),
             (Part::Policies, self.snapshot_policies.is_shared_with(&earlier.snapshot_policies)),
             (Part::ProtectionGroups, self.protection_groups.is_shared_with(&earlier.protection_groups)),
             (Part::Snapshots, self.snapshots.is_shared_with(&earlier.snapshots)),

@@ -2,8 +2,8 @@
 
 use super::{CatalogState, scan};
 use crate::name::folded;
-use crate::record::{Record, Volume};
-use crate::volume_group::{SEPARATOR, VolumeGroup, VolumeGroupId};
+use crate::record::Volume;
+use crate::volume_group::{GROUP_SEPARATOR, VolumeGroup, VolumeGroupId};
 use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
 use std::sync::Arc;
@@ -13,14 +13,8 @@ impl CatalogState {
     /// that is missing.
     pub(super) fn load_volume_groups(&mut self, service: &dyn KeyValue) -> Result<(), CatalogError> {
         scan::<VolumeGroup>(service)?.into_iter().for_each(|group| self.put_volume_group(group));
-        let is_orphan =
-            |volume: &&Arc<Volume>| volume.name.contains(SEPARATOR) && self.group_of_volume(volume).is_none();
-        match self.volumes().find(is_orphan) {
-            Some(volume) => {
-                Err(CatalogError::Damaged { key: volume.key(), reason: "its volume group is missing".to_owned() })
-            }
-            None => Ok(()),
-        }
+        let has_group = |volume: &Volume| self.group_of_volume(volume).is_some();
+        self.check_containers(GROUP_SEPARATOR, "its volume group is missing", has_group)
     }
 
     /// Returns all volume groups, including destroyed ones, in order of creation.
@@ -41,16 +35,12 @@ impl CatalogState {
 
     /// Returns the volume group of a volume.
     pub fn group_of_volume(&self, volume: &Volume) -> Option<&Arc<VolumeGroup>> {
-        volume.name.split_once(SEPARATOR).and_then(|(group, _)| self.volume_group(group).ok())
+        volume.name.split_once(GROUP_SEPARATOR).and_then(|(group, _)| self.volume_group(group).ok())
     }
 
     /// Returns the volumes of a volume group, including destroyed ones, sorted by name.
     pub fn volumes_of_group(&self, group: &VolumeGroup) -> impl Iterator<Item = &Arc<Volume>> + '_ {
-        let prefix = |end: char| format!("{}{end}", folded(&group.name));
-        // All names that begin with the first text are below the second one.
-        let after = char::from_u32(SEPARATOR as u32 + 1).unwrap_or(SEPARATOR);
-        let names = prefix(SEPARATOR)..prefix(after);
-        self.volume_names.range(names).filter_map(|(_, id)| self.volume_by_id(*id))
+        self.volumes_of_container(&group.name, GROUP_SEPARATOR)
     }
 
     pub(crate) fn put_volume_group(&mut self, group: VolumeGroup) {

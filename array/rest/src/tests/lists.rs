@@ -104,13 +104,21 @@ fn fields(prefix: &str, value: &Value, found: &mut Vec<(String, Value)>) {
 fn every_shown_field_can_be_filtered_and_sorted() {
     let rest = Rest::new();
     rest.items("POST", "volume-groups?names=vg", "{}");
-    rest.volume("other,vg/v");
-    rest.items("POST", "volume-snapshots?source_names=vg/v", r#"{"suffix":"s"}"#);
+    rest.items("POST", "pods?names=p", "{}");
+    rest.volume("other,vg/v,p::v");
+    rest.items("POST", "volume-snapshots?source_names=vg/v,p::v", r#"{"suffix":"s"}"#);
     rest.items("POST", "volumes?names=vg/copy", r#"{"source":{"name":"vg/v.s"},"qos":{"iops_limit":500}}"#);
     rest.items("POST", "hosts?names=h", "{}");
     rest.items("POST", "connections?host_names=h&volume_names=vg/copy", "");
     rest.items("PATCH", "volumes?names=vg/copy", r#"{"threshold_percent":80}"#);
-    let lists = [("volumes", "vg/copy", 36), ("volumes/space", "vg/copy", 18), ("volume-snapshots", "vg/v.s", 26)];
+    let lists = [
+        ("volumes", "vg/copy", 36),
+        ("volumes", "p::v", 36),
+        ("volumes/space", "vg/copy", 18),
+        ("volume-snapshots", "vg/v.s", 26),
+        ("volume-snapshots", "p::v.s", 26),
+        ("pods", "p", 36),
+    ];
     for (list, name, at_least) in lists {
         let mut found = Vec::new();
         fields("", &rest.items("GET", &format!("{list}?names={name}"), "")[0], &mut found);

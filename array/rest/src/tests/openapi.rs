@@ -17,8 +17,10 @@ const FLAGS: &[&str] = &[
     "allow_errors",
     "allow_throttle",
     "apply_retention",
+    "destroy_contents",
     "destroyed",
     "ended",
+    "eradicate_contents",
     "overwrite",
     "refresh",
     "replicate",
@@ -146,6 +148,16 @@ fn resources() -> Vec<Resource> {
         resource::<Tag>("/volumes/tags"),
         resource::<Tag>("/volumes/tags/batch"),
         resource::<Member>("/volumes/volume-groups"),
+    ]
+}
+
+fn pod_resources() -> Vec<Resource> {
+    use api::*;
+    vec![
+        resource::<Pod>("/pods").post::<PodPost>().patch::<PodPatch>(),
+        resource::<Member>("/pods/arrays"),
+        resource::<Performance>("/pods/performance"),
+        resource::<NamedSpace>("/pods/space"),
     ]
 }
 
@@ -432,7 +444,8 @@ fn paths_of_rest1(paths: &mut Value) {
 }
 
 fn document() -> Value {
-    let (rest, resources, mut generators) = (Rest::new(), resources(), Generators::new());
+    let (rest, mut resources, mut generators) = (Rest::new(), resources(), Generators::new());
+    resources.extend(pod_resources());
     let mut paths = fixed_paths();
     paths_of_rest1(&mut paths);
     for route in ROUTES {

@@ -119,9 +119,10 @@ fn performance_of_a_volume_group_adds_up() {
     let app = app_with(telemetry.clone());
     let rest = Rest::of(app.clone());
     rest.items("POST", "volume-groups?names=vg,idle", "");
-    rest.volume("vg/a,vg/b,alone");
+    rest.items("POST", "pods?names=p", "");
+    rest.volume("vg/a,vg/b,p::v,alone");
     app.read_performance(1_000_000);
-    for (name, count) in [("vg/a", 60), ("vg/b", 40), ("alone", 500)] {
+    for (name, count) in [("vg/a", 60), ("vg/b", 40), ("p::v", 30), ("alone", 500)] {
         let volume = app.catalog.state().volume(name).unwrap().id;
         let key = ActivityKey { initiator: IQN.into(), volume, portal: ([127, 0, 0, 1], 3260).into() };
         let counters = telemetry.monitor.registry().counters(key);
@@ -132,7 +133,13 @@ fn performance_of_a_volume_group_adds_up() {
     assert_eq!(each(&figures, "name"), ["idle", "vg"]);
     assert_eq!(each(&figures, "reads_per_sec"), ["0", "50"]);
     assert_eq!((&figures[1]["usec_per_read_op"], &figures[1]["bytes_per_read"]), (&400.into(), &8192.into()));
+    assert_eq!(each(&rest.items("GET", "pods/performance?names=p", ""), "reads_per_sec"), ["15"]);
+    let metrics = rest.metrics(Some(TOKEN)).1;
+    let throughput = r#"purefa_pod_performance_throughput_iops{name="p",dimension="reads_per_sec"} 15.0"#;
+    assert!(metrics.lines().any(|line| line == throughput), "{metrics}");
+    assert!(metrics.contains(r#"purefa_pod_space_bytes{name="p",space="total_provisioned"}"#), "{metrics}");
     app.read_performance(1_032_000);
+    assert_eq!(each(&rest.items("GET", "pods/performance?names=p&start_time=1000000", ""), "reads_per_sec"), ["1"]);
     let past = rest.items("GET", "volume-groups/performance?names=vg&start_time=1000000", "");
     assert_eq!((past.len(), &past[0]["reads_per_sec"]), (1, &3.into()), "100 reads in 32 s");
 }

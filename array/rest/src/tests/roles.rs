@@ -57,7 +57,7 @@ fn every_call_needs_a_session_and_its_role() {
                 assert!(route.role > Role::Readonly || route.path == "/admins/api-tokens", "{what} is a change");
             }
         }
-        let others = ["/pods", "/audits", "/array-connections/connection-key", "/hosts/performance/balance"];
+        let others = ["/realms", "/audits", "/array-connections/connection-key", "/hosts/performance/balance"];
         rest.session.clear();
         for path in others {
             assert_eq!(rest.call("GET", &format!("2.26{path}"), "").0, 401, "{path}");
