@@ -4,6 +4,7 @@ mod accounts;
 mod api_clients;
 mod delivery;
 mod performance;
+mod pods;
 mod policies;
 mod volume_groups;
 

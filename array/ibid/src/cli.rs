@@ -4,6 +4,7 @@ mod account;
 mod api_client;
 mod delivery;
 mod lists;
+mod pod;
 mod policy;
 mod vgroup;
 
@@ -13,6 +14,7 @@ pub(crate) use delivery::{
     DeliveryCommand, DestinationArgs, DestinationArgument, EncryptionArgument, MailServerArgs, SeverityArgument,
 };
 pub(crate) use lists::{ListArgs, MonitorArgs, Names};
+pub(crate) use pod::{ContentsArgs, PodCommand};
 pub(crate) use policy::{MemberArgs, PolicyCommand, RuleArgs};
 pub(crate) use vgroup::VolumeGroupCommand;
 
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     /// Group volumes under a common name, GROUP/VOLUME
     #[command(visible_alias = "volume-group")]
     Vgroup(Admin<VolumeGroupCommand>),
+    /// Keep volumes in pods, under the names POD::VOLUME
+    Pod(Admin<PodCommand>),
     /// Create, change, list and remove hosts; connect volumes to them
     Host(Admin<HostCommand>),
     /// Show the array and its space, change its settings, grow it
@@ -336,7 +340,7 @@ pub(crate) enum VolumeCommand {
     /// Create an empty volume
     #[command(after_help = "Example: ibid volume create vm1 --size 1.5TiB")]
     Create {
-        /// 1 to 63 letters, digits, - and _; GROUP/NAME in a volume group
+        /// 1 to 63 letters, digits, - and _; GROUP/NAME or POD::NAME
         name: String,
         /// 1M to 4P; a multiple of 512 bytes, rounded up to 4 KiB
         #[arg(long)]
@@ -415,6 +419,20 @@ pub(crate) enum VolumeCommand {
         /// Warn hosts at this percentage written, 1 to 100; none for never
         #[arg(long, value_name = "PERCENT")]
         threshold: Option<String>,
+    },
+    /// Move a volume into a pod, or out of it; hosts notice nothing
+    #[command(after_help = "Examples:
+  ibid volume move vm1 dc1          it becomes dc1::vm1
+  ibid volume move dc1::vm1 --out   it becomes vm1")]
+    Move {
+        /// Volume name
+        name: String,
+        /// Pod
+        #[arg(required_unless_present = "out")]
+        pod: Option<String>,
+        /// Move the volume out of its pod
+        #[arg(long, conflicts_with = "pod")]
+        out: bool,
     },
     /// Rename a volume
     Rename {

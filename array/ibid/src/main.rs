@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Snap(group) => run(data, group, admin::snap),
         Command::Policy(group) => run(data, group, admin::policy),
         Command::Vgroup(group) => run(data, group, admin::vgroup),
+        Command::Pod(group) => run(data, group, admin::pod),
         Command::Host(group) => run(data, group, admin::host),
         Command::Array(group) => run(data, group, admin::array),
         Command::Scrub(group) => run(data, group, admin::scrub),

@@ -17,6 +17,8 @@ pub enum Monitored {
     Volumes,
     /// Volume groups.
     VolumeGroups,
+    /// Pods.
+    Pods,
 }
 
 impl Client {
@@ -73,5 +75,6 @@ fn path(of: Monitored) -> &'static str {
         Monitored::Hosts => "hosts/performance",
         Monitored::Volumes => "volumes/performance",
         Monitored::VolumeGroups => "volume-groups/performance",
+        Monitored::Pods => "pods/performance",
     }
 }

@@ -53,6 +53,10 @@ pub(crate) fn volume(access: &Access, as_json: bool, command: VolumeCommand) -> 
             let changed = patch(&name, VolumePatch { provisioned: size, ..VolumePatch::default() }, truncate)?;
             either(as_json, &changed, || lines(std::slice::from_ref(&changed)))
         }
+        VolumeCommand::Move { name, pod, .. } => {
+            let moved = client.move_volumes_to_pod(&[name], pod.as_deref().unwrap_or_default())?;
+            either(as_json, &moved, || lines(&moved))
+        }
         VolumeCommand::Rename { name, new_name } => {
             let changed = patch(&name, VolumePatch { name: Some(new_name), ..VolumePatch::default() }, false)?;
             either(as_json, &changed, || lines(std::slice::from_ref(&changed)))

@@ -67,6 +67,49 @@ fn volume_commands() {
 }
 
 #[test]
+fn pod_commands() {
+    let array = Array::new("pods");
+    let rows = |text: &str| -> Vec<String> {
+        // The time of creation differs.
+        let words = |line: &str| line.split_whitespace().take(7).collect::<Vec<_>>().join(" ");
+        text.lines().skip(1).map(words).collect()
+    };
+    assert_eq!(rows(&array.text("pod create dc1 --quota 3G")), ["dc1 0 0B 3GiB 0B ibid online"]);
+    array.text("volume create dc1::vm1 --size 1G");
+    array.text("volume create vm2 --size 2G");
+    let serial = array.json("volume list vm2")[0]["serial"].clone();
+    let moved = array.json("volume move vm2 dc1");
+    assert_eq!((&moved[0]["name"], &moved[0]["serial"]), (&"dc1::vm2".into(), &serial));
+    assert_eq!(rows(&array.text("pod list")), ["dc1 2 3GiB 3GiB 0B ibid online"]);
+    let full = array.refused("volume create dc1::vm3 --size 1M");
+    assert!(
+        full.contains("Quota limit reached") && full.contains("hint: run `ibid pod set POD --quota SIZE`"),
+        "{full}"
+    );
+    assert!(array.refused("pod set dc1 --quota 1G").contains("--ignore-usage"));
+    assert_eq!(array.json("pod set dc1 --quota 1G --ignore-usage")[0]["quota_limit"], GIB);
+    assert_eq!(rows(&array.text("pod set dc1 --quota none")), ["dc1 2 3GiB none 0B ibid online"]);
+    assert_eq!(array.json("pod clone dc1 test")[0]["source"]["name"], "dc1");
+    assert_eq!(array.json("volume list --filter pod.name='test'")[0]["name"], "test::vm1");
+    array.text("pod rename test lab");
+    assert_eq!(array.json("volume move lab::vm1 --out")[0]["name"], "vm1");
+    assert!(array.refused("pod destroy lab").contains("--contents"));
+    array.text("pod destroy lab --contents");
+    assert!(array.text("pod list --all").contains("destroyed, eradicated in 1d 0h"));
+    assert_eq!(array.json("pod list").as_array().unwrap().len(), 1);
+    array.text("pod recover lab");
+    assert_eq!(array.json("pod list --sort name- --limit 1")[0]["volume_count"], 1);
+    array.text("pod destroy lab --contents");
+    assert!(array.refused("pod eradicate lab").contains("--contents"));
+    assert_eq!(array.text("pod eradicate lab --contents"), "eradicated lab\n");
+    assert!(array.refused("pod recover lab").contains("hint: run `ibid pod list --all`"));
+    assert_eq!(array.json("pod monitor dc1")[0]["name"], "dc1");
+    assert!(array.refused("volume create dc1::g/v --size 1G").contains("Volume group cannot be in a pod"));
+    let help = ibid().args(["volume", "move", "vm1"]).output().unwrap();
+    assert_eq!(help.status.code(), Some(2), "a pod or --out is needed");
+}
+
+#[test]
 fn host_commands() {
     let array = Array::new("hosts");
     array.text("volume create vm1 --size 1G");

@@ -466,8 +466,8 @@ fn misplaced_options_name_their_commands() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         String::from_utf8(output.stderr).unwrap().lines().last().unwrap().to_owned()
     };
-    let lists = "ibid volume, ibid snap, ibid policy, ibid vgroup, ibid host, ibid array, ibid scrub, ibid admin, \
-                 ibid api-client, ibid alert, ibid delivery";
+    let lists = "ibid volume, ibid snap, ibid policy, ibid vgroup, ibid pod, ibid host, ibid array, ibid scrub, \
+                 ibid admin, ibid api-client, ibid alert, ibid delivery";
     assert_eq!(
         hint(&["serve", "--data", "/nowhere", "--url", "http://x", "--insecure", "--json"]),
         format!("hint: write --url after one of these commands: {lists}, ibid top, ibid token")
