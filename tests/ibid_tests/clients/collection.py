@@ -161,8 +161,25 @@ def policy(ansible: Modules) -> str:
 
 
 def pod(ansible: Modules) -> str:
-    ansible.refuse("does not support pods", "purefa_pod", name="apod")
-    return "refused in words"
+    ansible.twice("purefa_pod", name="apod", quota="2G")
+    ansible.twice("purefa_volume", name="apod::one", size="1G")
+    ansible.succeed("purefa_volume", name="three", size="1G")
+    ansible.succeed("purefa_volume", name="three", move="apod")
+    ansible.succeed("purefa_vg", name="podvg")
+    # Out of a pod, the module moves to groups only: `move=local` reads a field that no array of this dialect has.
+    ansible.succeed("purefa_volume", name="apod::three", move="podvg")
+    ansible.twice("purefa_vg", name="podvg", state="absent", eradicate=True)
+    ansible.twice("purefa_pod", name="apod", quota="3G")
+    ansible.refuse("Quota limit reached", "purefa_volume", name="apod::four", size="3G")
+    ansible.twice("purefa_pod", name="apod", target="bpod")
+    ansible.refuse("is not connected", "purefa_pod", name="apod", stretch="other")
+    ansible.refuse("not empty", "purefa_pod", name="apod", state="absent")
+    ansible.succeed("purefa_pod", name="apod", state="absent", delete_contents=True)
+    # The module does not look for a destroyed pod before it makes a new one, so it never recovers one.
+    ansible.refuse("already exists", "purefa_pod", name="apod")
+    ansible.twice("purefa_pod", name="apod", state="absent", delete_contents=True, eradicate=True)
+    ansible.twice("purefa_pod", name="bpod", state="absent", delete_contents=True, eradicate=True)
+    return "created, volumes in it and moved, quota, cloned, destroyed, eradicated; stretch refused"
 
 
 def info(ansible: Modules) -> str:

@@ -218,6 +218,52 @@ def volume_groups(array) -> str:
     return "volumes created in it, moved in and out, limited together, renamed with it, destroyed, recovered and eradicated with it"
 
 
+def pods(array) -> str:
+    post, patch = flasharray.PodPost, flasharray.PodPatch
+    made = one(array.post_pods(names=["p"], pod=post()))
+    assert (made.name, made.array_count, made.promotion_status, made.link_target_count) == ("p", 1, "promoted", 0)
+    assert (made.arrays[0].id, made.arrays[0].status) == (one(array.get_arrays()).id, "online")
+    assert not hasattr(made.arrays[0], "frozen_at") and not made.arrays[0].pre_elected
+    ok(array.post_volumes(names=["p::a", "b"], volume=flasharray.VolumePost(provisioned=GIB)))
+    to = lambda name: flasharray.VolumePatch(pod=flasharray.Reference(name=name))  # noqa: E731
+    moved = one(array.patch_volumes(names=["b"], volume=to("p")))
+    assert (moved.name, moved.pod.name) == ("p::b", "p")
+    assert [volume.name for volume in ok(array.get_volumes(filter="pod.name='p'"))] == ["p::a", "p::b"]
+    assert one(array.get_pods_space(names=["p"])).space.total_provisioned == 2 * GIB
+    assert one(array.get_pods_performance(names=["p"])).reads_per_sec == 0
+    assert one(array.get_pods_arrays(group_names=["p"])).member.name == made.arrays[0].name
+    assert ok(array.get_pods_performance_replication()) == ok(array.get_pod_replica_links()) == []
+    assert one(array.get_container_default_protections(names=["p"])).default_protections == []
+    taken = flasharray.VolumeSnapshotPost(suffix="s")
+    assert one(array.post_volume_snapshots(source_names=["p::a"], volume_snapshot=taken)).pod.name == "p"
+    one(array.patch_pods(names=["p"], pod=patch(name="dc1")))
+    assert one(array.get_volume_snapshots(names=["dc1::a.s"])).source.name == "dc1::a"
+    limited = one(array.patch_pods(names=["dc1"], pod=patch(quota_limit=2 * GIB)))
+    assert limited.quota_limit == limited.space.used_provisioned == 2 * GIB
+    more = flasharray.VolumePost(provisioned=GIB)
+    refused(array.post_volumes(names=["dc1::c"], volume=more), "limit reached")
+    assert not hasattr(one(array.patch_pods(names=["dc1"], pod=patch(quota_limit=""))), "quota_limit")
+    clone = one(array.post_pods(names=["copy"], pod=post(source=flasharray.Reference(name="dc1"))))
+    assert clone.source.name == "dc1" and one(array.get_volumes(names=["copy::b"])).source.name == "dc1::b"
+    assert one(array.patch_volumes(names=["dc1::b"], volume=to(""))).name == "b"
+    refused(array.post_pods_arrays(group_names=["dc1"], member_names=["other"]), "cannot be stretched to other")
+    refused(array.patch_pods(names=["dc1"], pod=patch(requested_promotion_state="demoted")), "does not support")
+    refused(array.patch_pods(names=["dc1"], pod=patch(destroyed=True)), "not empty")
+    both = ["dc1", "copy"]
+    ok(array.patch_pods(names=both, destroy_contents=True, pod=patch(destroyed=True)))
+    assert one(array.get_volumes(names=["dc1::a"])).destroyed
+    refused(array.get_pods(names=["dc1"], destroyed=False), "has been destroyed")
+    one(array.patch_pods(names=["dc1"], pod=patch(destroyed=False)))
+    assert not one(array.get_volumes(names=["dc1::a"])).destroyed
+    one(array.patch_pods(names=["dc1"], destroy_contents=True, pod=patch(destroyed=True)))
+    refused(array.delete_pods(names=both), "not empty")
+    ok(array.delete_pods(names=both, eradicate_contents=True))
+    one(array.patch_volumes(names=["b"], volume=flasharray.VolumePatch(destroyed=True)))
+    ok(array.delete_volumes(names=["b"]))
+    assert ok(array.get_volumes()) == [] and ok(array.get_pods()) == []
+    return "volumes created in it, moved in and out, cloned, renamed, a quota; destroyed, recovered and eradicated with them"
+
+
 def protection_groups(array) -> str:
     ok(array.post_volumes(names=["a", "b"], volume=flasharray.VolumePost(provisioned=GIB)))
     one(array.post_protection_groups(names=["pg"]))
@@ -366,6 +412,7 @@ TESTS: list[Callable] = [
     hosts,
     host_groups,
     volume_groups,
+    pods,
     protection_groups,
     snapshot_policies,
     parts,

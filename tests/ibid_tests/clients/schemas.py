@@ -13,7 +13,9 @@ import urllib.request
 from jsonschema_rs import Draft202012Validator
 
 # Lists that must have objects, so that their schemas are checked at all.
-FILLED = "alert-watchers arrays audits connections hosts policies/snapshot/rules volume-groups volume-snapshots volumes"
+FILLED = (
+    "alert-watchers arrays audits connections hosts pods policies/snapshot/rules volume-groups volume-snapshots volumes"
+)
 
 
 def main() -> int:

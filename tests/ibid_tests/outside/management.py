@@ -1,5 +1,5 @@
 """Public management clients against a running array: py-pure-client, with every call that reads, purestorage with REST 1.x, and
-Ansible. Mail about alerts, and `ibid top`."""
+Ansible. Mail about alerts, `ibid top`, and volumes that move in and out of pods while a host uses them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import json
 import socketserver
 import ssl
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from ibid_tests.kit.array import Array
+from ibid_tests.kit.host import Host
 from ibid_tests.kit.procs import Failed, run as run_command
+from ibid_tests.kit.term import count
 from ibid_tests.outside import top
 from ibid_tests.outside.result import Lab, Result, Skip, checks
 
@@ -30,6 +33,8 @@ LIMIT = 600
 UNCHECKED = "/(login|logout|events|admins|alert-w|smtp-|snmp-|syslog-)"
 # Seconds, and the seed of the generated calls.
 CHECK_TIME, CHECK_SEED = 15, 18
+# Seconds for which a volume moves between pods.
+MOVE_TIME = 2
 
 
 def interpreter(lab: Lab) -> Path:
@@ -43,6 +48,7 @@ def interpreter(lab: Lab) -> Path:
 
 def run(lab: Lab) -> Iterator[Result]:
     own = [("alerts-by-mail", alerts_by_mail), ("top", top.in_a_terminal), ("openapi", openapi)]
+    own += [("pods-under-load", pods_under_load)]
     yield from checks(SUITE, [(name, lambda check=check: check(lab)) for name, check in own])
     python = interpreter(lab)
     yield from flows(lab, [str(python), str(PURE)])
@@ -89,6 +95,8 @@ def openapi(lab: Lab) -> str:
         array.admin("vgroup", "create", "vg")
         array.admin("volume", "create", "vg/v1", "--size", "1G")
         array.admin("snap", "create", "vg/v1")
+        array.admin("pod", "create", "p1", "--quota", "2G")
+        array.admin("volume", "create", "p1::v1", "--size", "1G")
         array.admin("host", "create", "h1", "--iqn", "iqn.1998-01.com.vmware:h1")
         array.admin("host", "connect", "h1", "vg/v1")
         array.admin("delivery", "add", "mail", "ops@example.org")
@@ -116,6 +124,39 @@ def openapi(lab: Lab) -> str:
         if not counts:
             raise Failed(f"no calls were made: {done.stdout[-1000:]}")
         return "; ".join([lists, *counts])
+
+
+def pods_under_load(lab: Lab) -> str:
+    """A volume moves between pods under a verifying load; no command fails, and no acknowledged operation is lost. A clone of
+    a pod holds what its volumes held."""
+    host, scratch = Host(lab.bin), lab.scratch("pods")
+    journal, moves = scratch / "journal", 0
+    journal.unlink(missing_ok=True)
+    with Array(lab.bin, base=lab.scratch("arrays")) as array:
+        array.start()
+        array.admin("pod", "create", "dc1", "dc2")
+        url, still = array.volume("vm", "1GiB", 1), array.volume("dc1::still", "1GiB", 2)
+        host.verb("fill", still, "--size", "4MiB", "--seed", "1")
+        serial = array.admin("volume", "list", "vm")[0]["serial"]
+        with host.torture(url, journal, scratch / "torture.log", 1) as load:
+            end = time.monotonic() + MOVE_TIME
+            while time.monotonic() < end or not moves:
+                array.admin("volume", "move", "vm", "dc1")
+                array.admin("pod", "clone", "dc1", f"copy{moves}")
+                array.admin("volume", "move", "dc1::vm", "dc2")
+                array.admin("pod", "rename", "dc2", "renamed")
+                array.admin("pod", "rename", "renamed", "dc2")
+                array.admin("volume", "move", "dc2::vm", "--out")
+                moves += 3
+            if not load.alive():
+                raise Failed(f"the load ended during the moves:\n{load.tail()}")
+        found = host.torture_verify(url, journal)["acknowledged"]
+        ended = array.admin("volume", "list", "vm")[0]["serial"]
+        if ended != serial or not found:
+            raise Failed(f"serial number {serial} became {ended}; {found} acknowledged operations")
+        host.verb("fill", still, "--size", "4MiB", "--seed", "2")
+        host.verb("verify", array.connect("copy0::still", 3), "--size", "4MiB", "--seed", "1")
+        return f"{moves} moves, {count(found)} acknowledged operations, 0 lost"
 
 
 class MailReceiver(socketserver.StreamRequestHandler):
