@@ -1,0 +1,77 @@
+//! Runs the connections of a session until it ends. Both sides of a link use it.
+
+use crate::channel::Channel;
+use crate::control;
+use crate::data::DataConnection;
+use crate::hello::{Hello, Purpose};
+use crate::peer::Peer;
+use crate::pipe::queues;
+use crate::remote::Remote;
+use crate::session::{Session, SessionEnd};
+use crate::shared::Shared;
+use std::sync::Arc;
+
+/// Begins a session on its control connection. The future runs it until it ends.
+pub(crate) fn begin(
+    shared: &Arc<Shared>,
+    peer: &Arc<Peer>,
+    channel: Channel,
+    hello: &Hello,
+    id: [u8; 16],
+) -> (Arc<Session>, impl Future<Output = SessionEnd> + Send + use<>) {
+    let (pipe, outgoing, mut incoming) = queues();
+    let session = Session::new(id, Remote::new(&channel, hello), outgoing);
+    peer.begin(session.clone());
+    let (shared, peer, running) = (shared.clone(), peer.clone(), session.clone());
+    let run = async move {
+        let session = running;
+        let own_hello = || shared.hello(Purpose::Control, session.id);
+        let (naming, named) = (shared.clone(), peer.clone());
+        let renamed = move |name: &str| {
+            if named.name() != name {
+                let (naming, named, name) = (naming.clone(), named.clone(), name.to_owned());
+                tokio::task::spawn_blocking(move || naming.rename(&named, &name));
+            }
+        };
+        let end = tokio::select! {
+            end = session.ended() => end,
+            end = control::talk(&peer, &session, &mut incoming, &own_hello, &renamed) => end,
+            error = pipe.run(channel, peer.distance.subscribe(), peer.traffic.clone()) => {
+                // A last message, such as the end of the connection, may still be in the queue.
+                match control::talk(&peer, &session, &mut incoming, &own_hello, &renamed).await {
+                    SessionEnd::Removed => SessionEnd::Removed,
+                    _ => SessionEnd::Lost(error.to_string()),
+                }
+            }
+        };
+        session.end(end.clone());
+        peer.finish(&session, &end);
+        if end == SessionEnd::Removed {
+            let (removing, removed) = (shared.clone(), peer.clone());
+            match tokio::task::spawn_blocking(move || removing.remove(&removed)).await {
+                Ok(Err(error)) => tracing::error!(array = peer.name(), "connection not removed: {error}"),
+                _ => tracing::warn!(array = peer.name(), "connection removed by an administrator of the other array"),
+            }
+        }
+        end
+    };
+    (session, run)
+}
+
+/// Runs the data connection of a session until the session ends. Its end ends the session. Returns
+/// false if the session has a data connection already.
+pub(crate) async fn carry_data(peer: Arc<Peer>, session: Arc<Session>, channel: Channel) -> bool {
+    let (pipe, outgoing, mut incoming) = queues();
+    let data = DataConnection::new(outgoing, &session.remote);
+    if !session.attach(data.clone()) {
+        return false;
+    }
+    tracing::info!(array = peer.name(), remote = %channel.remote, "link established");
+    let reason = tokio::select! {
+        _ = session.ended() => return true,
+        reason = data.talk(&mut incoming) => reason.to_owned(),
+        error = pipe.run(channel, peer.distance.subscribe(), peer.traffic.clone()) => error.to_string(),
+    };
+    session.end(SessionEnd::Lost(reason));
+    true
+}
