@@ -98,6 +98,12 @@ pub enum ErrorCode {
     MemberNotFound,
     /// The volume has no such tag.
     TagNotFound,
+    /// No connection to an array of this name.
+    ArrayConnectionNotFound,
+    /// The array is connected already, or its name is taken.
+    ArrayConnectionExists,
+    /// The other array cannot be reached, or refused.
+    ArrayConnectionFailed,
     /// No alert has this name.
     AlertNotFound,
     /// No mail address, syslog server, SNMP manager or web hook has this name.

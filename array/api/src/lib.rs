@@ -10,6 +10,7 @@ mod admin;
 mod alert;
 mod api_client;
 mod array;
+mod array_connection;
 mod connection;
 mod delivery;
 mod envelope;
@@ -37,6 +38,10 @@ pub use api_client::{
 pub use array::{
     ApiVersions, Array, ArrayPatch, ArraySpace, DataAtRest, DriveWrites, Encryption, EradicationConfig,
     EradicationPatch, NamedSpace, ScrubConfig, ScrubConfigPatch, Space,
+};
+pub use array_connection::{
+    ArrayConnection, ArrayConnectionKey, ArrayConnectionPatch, ArrayConnectionPath, ArrayConnectionPost,
+    ArrayConnectionTest, ArrayConnectionTestPost, RoundTrips, SimulatedDistance, SimulatedDistancePatch,
 };
 pub use connection::{Connection, ConnectionPost};
 pub use delivery::{

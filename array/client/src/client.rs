@@ -2,6 +2,7 @@
 
 mod accounts;
 mod api_clients;
+mod array_connections;
 mod delivery;
 mod performance;
 mod pods;

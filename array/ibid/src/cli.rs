@@ -3,6 +3,7 @@
 mod account;
 mod api_client;
 mod delivery;
+mod link;
 mod lists;
 mod pod;
 mod policy;
@@ -13,6 +14,7 @@ pub(crate) use api_client::ApiClientCommand;
 pub(crate) use delivery::{
     DeliveryCommand, DestinationArgs, DestinationArgument, EncryptionArgument, MailServerArgs, SeverityArgument,
 };
+pub(crate) use link::LinkCommand;
 pub(crate) use lists::{ListArgs, MonitorArgs, Names};
 pub(crate) use pod::{ContentsArgs, PodCommand};
 pub(crate) use policy::{MemberArgs, PolicyCommand, RuleArgs};
@@ -96,7 +98,7 @@ pub(crate) enum Command {
     Pod(Admin<PodCommand>),
     /// Create, change, list and remove hosts; connect volumes to them
     Host(Admin<HostCommand>),
-    /// Show the array and its space, change its settings, grow it
+    /// Show the array and its space, change it, connect it to others
     Array(Admin<ArrayCommand>),
     /// Verify all stored data against its checksums
     Scrub(Admin<ScrubCommand>),
@@ -229,6 +231,12 @@ pub(crate) struct ServeArgs {
     /// Port 0 chooses a free port.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) api: Option<SocketAddr>,
+    /// Address on which other arrays connect; without it, none can
+    ///
+    /// `ibid array connection-key` makes the key that they need. Port 0 chooses a free port; the
+    /// usual port is 8117.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) link: Option<SocketAddr>,
     /// Memory for data structures, 64M or more [default: 1/4 of RAM]
     ///
     /// The dirty blocks, block map, slot table, deduplication index and caches share this memory.
@@ -654,6 +662,8 @@ pub(crate) enum ArrayCommand {
         #[arg(long, value_name = "SIZE")]
         capacity: String,
     },
+    #[command(flatten)]
+    Link(LinkCommand),
 }
 
 #[derive(Debug, Subcommand)]

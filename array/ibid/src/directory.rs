@@ -125,7 +125,8 @@ impl ArrayDirectory {
             rest::SOCKET_FILE,
         ];
         // An administrator may have provided a certificate. It stays.
-        for path in names.iter().chain(&rest::IDENTITY_FILES).map(|name| self.path.join(name)) {
+        let identities = rest::IDENTITY_FILES.iter().chain(&link::IDENTITY_FILES);
+        for path in names.iter().chain(identities).map(|name| self.path.join(name)) {
             if !files::exists(&path)? {
                 self.first_start.files.push(path);
             }

@@ -25,6 +25,9 @@ pub(crate) struct Endpoints {
     pub(crate) api: SocketAddr,
     /// URL of the REST API from this machine.
     pub(crate) url: String,
+    /// Address on which other arrays connect, if they may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<SocketAddr>,
 }
 
 /// Returns the URL, from this machine, of an API that listens on `address`.

@@ -14,6 +14,8 @@ use thiserror::Error;
 pub(crate) const CERTIFICATE_FILE: &str = "link.pem";
 /// The file with the private key, readable by the owner only.
 pub(crate) const KEY_FILE: &str = "link.key";
+/// The files of the links in the array's directory.
+pub const IDENTITY_FILES: [&str; 3] = [CERTIFICATE_FILE, KEY_FILE, crate::store::FILE];
 /// Maximum size of either file in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 /// The name in every certificate of a link. It proves nothing; the key does.

@@ -44,7 +44,7 @@ pub use distance::{Cut, Distance, DistanceError};
 pub use error::LinkError;
 pub use frame::{Decoder, Encoder, Frame, FrameError, HEADER_BYTES, Kind, MAX_BODY_BYTES};
 pub use hello::{Hello, HelloError, PROTOCOLS, ProtocolRange, Purpose};
-pub use identity::IdentityError;
+pub use identity::{IDENTITY_FILES, IdentityError};
 pub use key::{ConnectionKey, KEY_LIFETIME, MistypedKey};
 pub use links::{KeyText, LinkConnection, LinkTest, Links, OpenError};
 pub use peer::LinkStatus;

@@ -26,6 +26,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use zeroize::Zeroizing;
 
@@ -60,6 +61,8 @@ pub struct KeyText {
     pub created_ms: u64,
     /// In milliseconds since 1970.
     pub expires_ms: u64,
+    /// The call has made it.
+    pub is_new: bool,
 }
 
 /// A connection to another array.
@@ -120,6 +123,8 @@ pub struct Links {
     /// The address on which other arrays connect.
     listening: OnceLock<SocketAddr>,
     listener: OnceLock<AbortHandle>,
+    /// The runtime of the tasks.
+    runtime: OnceLock<Handle>,
 }
 
 impl Links {
@@ -129,12 +134,13 @@ impl Links {
         let store = LinkStore::new(directory);
         let records = store.load().map_err(OpenError::Store)?;
         let shared = Arc::new(Shared::new(identity, store, records, local, version.to_owned()));
-        Ok(Arc::new(Self { shared, listening: OnceLock::new(), listener: OnceLock::new() }))
+        Ok(Arc::new(Self { shared, listening: OnceLock::new(), listener: OnceLock::new(), runtime: OnceLock::new() }))
     }
 
     /// Listens for other arrays, and keeps the links to the connected ones. Must be called once,
     /// within a tokio runtime; the tasks end with it, or with [`Self::stop`].
     pub async fn start(&self, listen: Option<SocketAddr>) -> Result<(), OpenError> {
+        let _ = self.runtime.set(Handle::current());
         if let Some(address) = listen {
             let config = tls::server(&self.shared.identity)?;
             let failed = |error| OpenError::Bind(address, error);
@@ -162,8 +168,8 @@ impl Links {
     }
 
     fn keep(&self, peer: &Arc<Peer>) {
-        if peer.record().address.is_some() {
-            tokio::spawn(dialer::keep(self.shared.clone(), peer.clone()));
+        if let (Some(_), Some(runtime)) = (peer.record().address, self.runtime.get()) {
+            runtime.spawn(dialer::keep(self.shared.clone(), peer.clone()));
         }
     }
 
@@ -176,13 +182,13 @@ impl Links {
     pub fn new_key(&self) -> Result<KeyText, LinkError> {
         self.listening().ok_or(LinkError::NotListening)?;
         let made = self.shared.keys.renew(clock::now(), clock::unix_millis());
-        made.map(|key| key_text(&key)).map_err(|error| LinkError::System(error.to_string()))
+        made.map(|key| key_text(&key, true)).map_err(|error| LinkError::System(error.to_string()))
     }
 
     /// Returns the connection key that waits for its use, or makes one.
     pub fn key(&self) -> Result<KeyText, LinkError> {
         match self.shared.keys.pending(clock::now()) {
-            Some(key) => Ok(key_text(&key)),
+            Some(key) => Ok(key_text(&key, false)),
             None => self.new_key(),
         }
     }
@@ -291,9 +297,9 @@ async fn first_rtt(peer: &Peer) -> Option<Rtt> {
     tokio::time::timeout(GIVE_UP_AFTER * 2, find).await.ok()
 }
 
-fn key_text(key: &PendingKey) -> KeyText {
+fn key_text(key: &PendingKey, is_new: bool) -> KeyText {
     let lifetime = u64::try_from(KEY_LIFETIME.as_millis()).unwrap_or(0);
-    KeyText { text: key.key.text(), created_ms: key.created_ms, expires_ms: key.created_ms + lifetime }
+    KeyText { text: key.key.text(), created_ms: key.created_ms, expires_ms: key.created_ms + lifetime, is_new }
 }
 
 fn describe(peer: &Peer) -> LinkConnection {

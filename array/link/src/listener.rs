@@ -94,13 +94,13 @@ async fn serve(shared: Arc<Shared>, stream: Stream, source: SocketAddr, config: 
     }
 }
 
-async fn run_control(shared: Arc<Shared>, peer: Arc<Peer>, mut channel: Channel, hello: Hello) {
+async fn run_control(shared: Arc<Shared>, peer: Arc<Peer>, channel: Channel, hello: Hello) {
     let Ok(id) = platform::random::bytes() else { return };
     shared.note_name(&peer, &hello.name).await;
-    // The session exists before the other array learns its id.
-    let answer = shared.hello(Purpose::Control, id).encode();
-    if channel.writer.send(&answer).await.is_ok() {
-        let (_, run) = running::begin(&shared, &peer, channel, &hello, id);
+    // The session exists before the other array learns its id, with which it adds the data
+    // connection. The queue is empty, so the answer is the first frame.
+    let (session, run) = running::begin(&shared, &peer, channel, &hello, id);
+    if session.control.try_send(shared.hello(Purpose::Control, id).encode()).is_ok() {
         run.await;
     }
 }

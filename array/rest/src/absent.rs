@@ -36,9 +36,6 @@ const SNMP_AGENT: &str = r#"{"name": "localhost", "engine_id": "", "version": "v
 /// No protocol of storage management initiatives is served.
 const SMI_S: &str = r#"{"name": "smi-s", "slp_enabled": false, "wbem_https_enabled": false}"#;
 
-/// An empty key: no array can be connected.
-const CONNECTION_KEY: &str = r#"{"connection_key": "", "created": 0, "expires": 0}"#;
-
 /// Paths below the version. An entry that ends with `/` covers all paths below it.
 const ABSENT: &[(&str, Absent)] = &[
     ("active-directory", Objects("Active Directory accounts")),
@@ -46,9 +43,6 @@ const ABSENT: &[(&str, Absent)] = &[
     ("alerts/", Function("alert events and rules")),
     ("apps", Objects("apps")),
     ("apps/nodes", Objects("apps")),
-    ("array-connections", Objects("connections to other arrays")),
-    ("array-connections/connection-key", Setting("connections to other arrays", CONNECTION_KEY)),
-    ("array-connections/path", Objects("connections to other arrays")),
     ("arrays/cloud-capacity", Objects("cloud capacity")),
     ("arrays/cloud-provider-tags", Objects("tags of a cloud provider")),
     ("arrays/eula", Function("an end user agreement")),
@@ -107,12 +101,12 @@ const ABSENT: &[(&str, Absent)] = &[
     ("protection-groups/space", Function("space of protection groups apart from their list")),
     ("realms", Objects("realms")),
     ("realms/", Objects("realms")),
-    ("remote-pods", Objects("connections to other arrays")),
-    ("remote-protection-group-snapshots", Objects("connections to other arrays")),
-    ("remote-protection-group-snapshots/", Objects("connections to other arrays")),
-    ("remote-protection-groups", Objects("connections to other arrays")),
-    ("remote-volume-snapshots", Objects("connections to other arrays")),
-    ("remote-volume-snapshots/", Objects("connections to other arrays")),
+    ("remote-pods", Objects("replicated objects of other arrays")),
+    ("remote-protection-group-snapshots", Objects("replicated objects of other arrays")),
+    ("remote-protection-group-snapshots/", Objects("replicated objects of other arrays")),
+    ("remote-protection-groups", Objects("replicated objects of other arrays")),
+    ("remote-volume-snapshots", Objects("replicated objects of other arrays")),
+    ("remote-volume-snapshots/", Objects("replicated objects of other arrays")),
     ("smi-s", Setting("SMI-S", SMI_S)),
     ("snmp-agents", Setting("SNMP requests", SNMP_AGENT)),
     ("snmp-agents/mib", Function("SNMP requests; see docs/monitoring/IBID-ALERT-MIB.txt")),
@@ -137,7 +131,7 @@ const ABSENT: &[(&str, Absent)] = &[
     ("volume-groups/tags", Objects("tags of volume groups")),
     ("volume-groups/tags/batch", Function("tags of volume groups")),
     ("volume-snapshots/tags", Objects("tags of snapshots")),
-    ("volume-snapshots/transfer", Objects("connections to other arrays")),
+    ("volume-snapshots/transfer", Objects("replicated objects of other arrays")),
     ("volumes/diff", Function("differences of volumes")),
     ("volumes/performance/", Function("performance counters")),
     ("workloads", Objects("workloads")),
@@ -209,7 +203,7 @@ mod tests {
 
     #[test]
     fn path_selects_its_own_entry_first() {
-        assert!(matches!(find("/array-connections/connection-key"), Some(Setting(..))));
+        assert!(matches!(find("/snmp-agents"), Some(Setting(..))));
         let functions = ["hosts/performance/by-array", "kmip/test", "directory-services/test"];
         assert!(functions.iter().all(|path| matches!(find(&format!("/{path}")), Some(Function(_)))));
         for path in ["pods/tags", "realms", "realms/performance/by-array", "apps/nodes", "directory-services"] {

@@ -5,6 +5,7 @@ use crate::delivery::Delivery;
 use api::Alert;
 use catalog::{Catalog, VolumeOrSnapshot};
 use engine::{Health, Maintenance, PoolSpace};
+use link::{LinkConnection, LinkStatus};
 use notify::Event;
 use parking_lot::Mutex;
 use platform::{LogLimit, clock};
@@ -16,6 +17,8 @@ use types::format_capacity;
 const WARNING_PERCENT: u64 = 80;
 /// Pool usage at which the alert becomes critical.
 const CRITICAL_PERCENT: u64 = 90;
+/// Time without a link until the alert, in milliseconds. A restart of the other array takes less.
+const LINK_GRACE_MS: u64 = 3000;
 /// Number of closed alerts that are kept.
 const MAX_CLOSED: usize = 1000;
 
@@ -34,6 +37,7 @@ enum Code {
     LockedSecrets = 13,
     Salvage = 14,
     AuditPostponed = 15,
+    LinkLost = 16,
 }
 
 /// A condition that currently holds.
@@ -79,8 +83,8 @@ impl AlertMonitor {
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones. Puts all
     /// changes in the queues of their destinations.
-    pub(crate) fn update(&self) {
-        let (conditions, now_ms) = (self.conditions(), clock::unix_millis());
+    pub(crate) fn update(&self, links: &[LinkConnection]) {
+        let (conditions, now_ms) = (self.conditions(links), clock::unix_millis());
         let new = {
             let mut alerts = self.alerts.lock();
             let new = alerts.update(conditions, now_ms);
@@ -115,7 +119,7 @@ impl AlertMonitor {
         alerts.closed.iter().chain(alerts.open.values()).cloned().collect()
     }
 
-    fn conditions(&self) -> Vec<Condition> {
+    fn conditions(&self, links: &[LinkConnection]) -> Vec<Condition> {
         let mut found = Vec::new();
         let pool = self.engine.space();
         let health = self.engine.health();
@@ -126,6 +130,7 @@ impl AlertMonitor {
         found.extend(hung_io(&health, &array));
         found.extend(writes_refused(&pool, &health, &array));
         found.extend(self.clock_jump(clock::unix_millis()));
+        found.extend(links_lost(links, clock::unix_millis()));
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
@@ -327,6 +332,24 @@ fn hung_io(health: &Health, array: &str) -> Option<Condition> {
     })
 }
 
+/// Links to other arrays are down.
+fn links_lost(links: &[LinkConnection], now_ms: u64) -> impl Iterator<Item = Condition> {
+    let is_lost = move |link: &&LinkConnection| {
+        link.status != LinkStatus::Connected && now_ms.saturating_sub(link.since_ms) >= LINK_GRACE_MS
+    };
+    links.iter().filter(is_lost).map(|link| Condition {
+        code: Code::LinkLost,
+        component: link.name.clone(),
+        severity: "warning",
+        summary: format!("link to array {} is down: {}", link.name, link.problem.as_deref().unwrap_or("no session")),
+        description: "Check the network, and that the other array runs (ibid array connections). The link is made again \
+                      by itself; the alert closes then.",
+        actual: None,
+        expected: None,
+        since: Some(link.since_ms),
+    })
+}
+
 /// Host writes are refused for lack of space.
 fn writes_refused(pool: &PoolSpace, health: &Health, array: &str) -> Option<Condition> {
     health.refusing_since.map(|since| Condition {
@@ -419,6 +442,7 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
         | Code::EngineStopped
         | Code::WritesRefused
         | Code::AuditPostponed
+        | Code::LinkLost
         | Code::Salvage => "array",
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss | Code::HungIo => "storage",
@@ -532,6 +556,35 @@ mod tests {
         served.store(delay, Ordering::Relaxed);
         assert_eq!(summary(&monitor, wall_ms + 9_000_000 + delay), None);
         assert_eq!(summary(&start(), wall_ms + 9_000_000 + delay), None, "its end is stored as well");
+    }
+
+    #[test]
+    fn lost_link_raises_an_alert_until_it_is_back() {
+        let link = |status, since_ms| LinkConnection {
+            array: String::new(),
+            name: "beta".to_owned(),
+            status,
+            since_ms,
+            problem: Some("silent for 1 s".to_owned()),
+            address: None,
+            ends: None,
+            version: None,
+            rtt: None,
+            clock_ahead_ms: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+            sessions: 1,
+            distance: link::Distance::default(),
+            certificate: String::new(),
+        };
+        let mut alerts = Alerts::default();
+        let mut look = |status, now_ms| alerts.update(links_lost(&[link(status, 1000)], now_ms).collect(), now_ms);
+        assert!(look(LinkStatus::Connecting, 3999).is_empty(), "a restart raises none");
+        let new = look(LinkStatus::PartlyConnected, 4000);
+        assert_eq!((new[0].created, new[0].code, new[0].component_name.as_str()), (1000, 16, "beta"));
+        assert_eq!(new[0].summary, "link to array beta is down: silent for 1 s");
+        assert!(look(LinkStatus::Connected, 9000).is_empty());
+        assert_eq!(alerts.closed[0].closed, Some(9000));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use api::ErrorCode;
 /// Answers `GET /alerts`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "flagged"]])?;
-    call.app.alerts.update();
+    call.app.update_alerts();
     let mut alerts = call.app.alerts.all();
     if let Some(flagged) = call.query.flag("flagged")? {
         alerts.retain(|alert| alert.flagged == flagged);

@@ -13,6 +13,7 @@ use crate::space::SpaceAccounting;
 use crate::token::MAX_SLOW_VERIFICATIONS;
 use catalog::Catalog;
 use engine::Service;
+use link::Links;
 use parking_lot::Mutex;
 use platform::LogLimit;
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub struct App {
     pub(crate) started_ms: u64,
     /// Grows the array.
     pub(crate) drive: Drive,
+    /// The connections to other arrays.
+    pub(crate) links: Arc<Links>,
     pub(crate) space: SpaceAccounting,
     pub(crate) alerts: AlertMonitor,
     /// The queues of notices about alerts.
@@ -75,6 +78,7 @@ impl App {
         telemetry: Telemetry,
         version: &'static str,
         drive: Drive,
+        links: Arc<Links>,
     ) -> Arc<Self> {
         let space = SpaceAccounting::new(catalog.clone(), engine.clone());
         let delivery = Arc::<Delivery>::default();
@@ -89,6 +93,7 @@ impl App {
             version,
             started_ms: platform::clock::unix_millis(),
             drive,
+            links,
             space,
             alerts,
             delivery,
@@ -105,7 +110,7 @@ impl App {
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
     pub fn update_alerts(&self) {
-        self.alerts.update();
+        self.alerts.update(&self.links.connections());
     }
 
     /// Starts a scrub if the schedule of the array asks for one.

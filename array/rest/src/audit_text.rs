@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 /// Parts of the names of fields whose values are secret. The URL of a web hook may be one.
-const SECRET: &[&str] = &["password", "secret", "token", "passphrase", "private_key", "community", "url"];
+const SECRET: &[&str] =
+    &["password", "secret", "token", "passphrase", "private_key", "community", "url", "connection_key"];
 /// Printed in place of a secret.
 const MASK: &str = "****";
 

@@ -12,6 +12,7 @@ mod alert_monitor;
 mod alerts;
 mod api_clients;
 mod app;
+mod array_connections;
 mod arrays;
 mod audit;
 mod audit_text;

@@ -14,6 +14,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use catalog::{CatalogState, VolumeOrSnapshot};
+use link::LinkStatus;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -167,6 +168,26 @@ fn add_array(families: &mut Families, app: &App, state: &CatalogState) {
     }
 }
 
+fn add_links(families: &mut Families, app: &App) {
+    for link in app.links.connections() {
+        let labels = vec![("name", link.name.clone())];
+        let is_up = link.status == LinkStatus::Connected;
+        families.add("ibid_array_connection_up", "Link to another array", labels.clone(), f64::from(u8::from(is_up)));
+        for (dimension, rtt) in link.rtt.iter().flat_map(|rtt| [("min", rtt.min), ("median", rtt.median)]) {
+            let mut labels = labels.clone();
+            labels.push(("dimension", dimension.to_owned()));
+            let help = "Round-trip time in microseconds";
+            families.add("ibid_array_connection_rtt_usec", help, labels, rtt.as_micros() as f64);
+        }
+        for (direction, bytes) in [("sent", link.sent_bytes), ("received", link.received_bytes)] {
+            let mut labels = labels.clone();
+            labels.push(("direction", direction.to_owned()));
+            families.count("ibid_array_connection_bytes", "Bytes since the start", labels, bytes);
+        }
+        families.count("ibid_array_connection_sessions", "Sessions since the start", labels, link.sessions);
+    }
+}
+
 fn add_hosts(families: &mut Families, app: &App, state: &CatalogState) {
     for host in state.hosts() {
         let labels = vec![("host", host.name.clone())];
@@ -222,6 +243,7 @@ fn scrape(app: &App) -> Result<String, RestError> {
     let state = app.catalog.state();
     let mut families = Families::default();
     add_array(&mut families, app, &state);
+    add_links(&mut families, app);
     add_hosts(&mut families, app, &state);
     add_volumes(&mut families, app, &state);
     add_pods(&mut families, app, &state);

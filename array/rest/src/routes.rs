@@ -2,9 +2,9 @@
 
 use crate::call::Action;
 use crate::{
-    admins, alerts, api_clients, arrays, audit, connections, contract, hardware, host_groups, hosts, openapi,
-    performance, pods, policies, protection, scrub, snapshots, snmp_managers, syslog_servers, tags, volume_groups,
-    volumes, watchers, web_hooks,
+    admins, alerts, api_clients, array_connections, arrays, audit, connections, contract, hardware, host_groups, hosts,
+    openapi, performance, pods, policies, protection, scrub, snapshots, snmp_managers, syslog_servers, tags,
+    volume_groups, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -82,6 +82,15 @@ pub(crate) const ROUTES: &[Route] = &[
     array("POST", "/api-clients", api_clients::create),
     array("PATCH", "/api-clients", api_clients::change),
     array("DELETE", "/api-clients", api_clients::remove),
+    read("/array-connections", array_connections::list),
+    array("POST", "/array-connections", array_connections::create),
+    array("PATCH", "/array-connections", array_connections::change),
+    array("DELETE", "/array-connections", array_connections::remove),
+    // The handler shows a key to the role `array_admin` only.
+    read("/array-connections/connection-key", array_connections::key),
+    array("POST", "/array-connections/connection-key", array_connections::new_key),
+    read("/array-connections/path", array_connections::paths),
+    Route::new("POST", "/array-connections/test", Role::OpsAdmin, array_connections::test),
     read("/arrays", arrays::list),
     array("PATCH", "/arrays", arrays::change),
     read("/arrays/performance", performance::of_array),

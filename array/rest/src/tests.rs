@@ -1,5 +1,6 @@
 //! The REST API as clients see it: mostly without sockets; `wire` tests TLS with the real client.
 
+mod array_connections;
 mod browser;
 mod delivery;
 mod dialect;
@@ -56,7 +57,19 @@ pub(crate) fn app_with(telemetry: Telemetry) -> Arc<App> {
     let grown = engine.clone();
     let growth: crate::Growth = Box::new(move |capacity| grown.grow(capacity).map_err(|error| error.to_string()));
     let drive = crate::Drive { growth, is_encrypted: false };
-    App::new(catalog, engine, vec!["127.0.0.1:3260".parse().unwrap()], telemetry, "0.0.0", drive)
+    let portals = vec!["127.0.0.1:3260".parse().unwrap()];
+    App::new(catalog.clone(), engine, portals, telemetry, "0.0.0", drive, links(catalog))
+}
+
+/// The links of an array, in a directory that lives as long as they do.
+fn links(catalog: Arc<Catalog>) -> Arc<link::Links> {
+    let directory = platform::TemporaryDirectory::new(None, "ibid-rest").unwrap();
+    let path = directory.path().to_owned();
+    let local = move || {
+        let (array, _) = (catalog.array(), &directory);
+        link::LocalArray { id: array.id.clone(), name: array.name.clone(), number: array.number }
+    };
+    link::Links::open(&path, "0.0.0", Box::new(local)).unwrap()
 }
 
 /// The REST API without sockets.

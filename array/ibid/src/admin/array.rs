@@ -13,6 +13,7 @@ use types::format_capacity;
 pub(crate) fn array(access: &Access, as_json: bool, command: ArrayCommand) -> Result<(), Problem> {
     // Sizes and times are parsed before the array is called.
     let patch = match command {
+        ArrayCommand::Link(command) => return super::link::link(access, as_json, command),
         ArrayCommand::Show => return show(&access::client(access)?, as_json),
         ArrayCommand::Space { refresh } => {
             let space = access::client(access)?.array_space(refresh)?;

@@ -6,6 +6,7 @@ mod array;
 mod delivery;
 mod health;
 mod host;
+mod link;
 mod monitor;
 mod pod;
 mod policy;

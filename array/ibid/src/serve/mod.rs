@@ -3,6 +3,7 @@
 mod background;
 mod creation;
 mod exit;
+mod links;
 mod overlay;
 mod owner;
 mod secret_keys;
@@ -120,10 +121,12 @@ async fn run(
     let bound = bind(&settings.iscsi).await?;
     let portals: Vec<SocketAddr> = bound.iter().map(BoundPortal::address).collect();
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
+    let links = links::start(settings, catalog).await?;
     let version = env!("CARGO_PKG_VERSION");
     let telemetry =
         Telemetry { monitor: Arc::new(PerformanceMonitor::new(target.activity())), sessions: target.session_table() };
-    let app = App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.drive());
+    let app =
+        App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.drive(), links.clone());
     let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
         let hint = match &error {
             ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
@@ -138,6 +141,7 @@ async fn run(
         iscsi: portals,
         api: server.address(),
         url: local_url(server.address()),
+        link: links.listening(),
     };
     endpoints.write(&settings.data)?;
     directory.complete()?;
@@ -166,6 +170,7 @@ async fn run(
     Endpoints::remove(&settings.data)?;
     tasks.iter().chain(&own_tasks).for_each(tokio::task::JoinHandle::abort);
     stop.send_replace(true);
+    links.stop();
     target.shutdown().await;
     api.await?;
     let storing = catalog.clone();
@@ -209,6 +214,7 @@ impl Announcement {
         let mut facts = vec![("array", endpoints.array.clone()), ("target", endpoints.iqn.clone())];
         facts.extend(endpoints.iscsi.iter().map(|portal| ("portal", portal.to_string())));
         facts.push(("api", endpoints.url.clone()));
+        facts.extend(endpoints.link.map(|link| ("link", link.to_string())));
         facts.push(("token", token.clone()));
         output::print(&format!("{}ready\n", output::facts(&facts)))?;
         if let Some(mut ready) = self.ready {

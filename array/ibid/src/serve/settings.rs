@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) iscsi: Vec<SocketAddr>,
     /// Address of the REST API.
     pub(crate) api: SocketAddr,
+    /// Address on which other arrays connect, if they may.
+    pub(crate) link: Option<SocketAddr>,
     /// Memory for data structures, in bytes.
     pub(crate) memory: u64,
     /// Part of `memory` for the deduplication index, in bytes, if fixed.
@@ -76,6 +78,7 @@ struct File {
     key_file: Option<PathBuf>,
     iscsi: Vec<SocketAddr>,
     api: Option<SocketAddr>,
+    link: Option<SocketAddr>,
     memory: Option<String>,
     index_memory: Option<String>,
     write_cache: bool,
@@ -126,6 +129,7 @@ impl Settings {
             key_file: args.key_file.or(file.key_file),
             iscsi,
             api: args.api.or(file.api).unwrap_or(loopback(DEFAULT_API_PORT)),
+            link: args.link.or(file.link),
             memory,
             index_memory,
             write_cache: args.write_cache || file.write_cache,
@@ -187,6 +191,7 @@ mod tests {
         let settings = settings(&["--data", "/d"]).unwrap();
         assert_eq!(settings.iscsi, ["127.0.0.1:3260".parse().unwrap()]);
         assert_eq!(settings.api, "127.0.0.1:8443".parse().unwrap());
+        assert_eq!(settings.link, None, "no array can connect");
         assert_eq!(settings.index_memory, Some(settings.memory / 4));
         assert_eq!((settings.capacity, settings.write_cache, settings.name), (None, false, None));
         assert_eq!(settings.exit_after_failure, Duration::from_secs(30));

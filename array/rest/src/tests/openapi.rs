@@ -19,6 +19,7 @@ const FLAGS: &[&str] = &[
     "apply_retention",
     "destroy_contents",
     "destroyed",
+    "encrypted",
     "ended",
     "eradicate_contents",
     "overwrite",
@@ -82,6 +83,22 @@ impl Resource {
 }
 
 fn resources() -> Vec<Resource> {
+    let mut all = own_resources();
+    all.extend(resources_of_links());
+    all
+}
+
+fn resources_of_links() -> [Resource; 4] {
+    use api::*;
+    [
+        resource::<ArrayConnection>("/array-connections").post::<ArrayConnectionPost>().patch::<ArrayConnectionPatch>(),
+        resource::<ArrayConnectionKey>("/array-connections/connection-key"),
+        resource::<ArrayConnectionPath>("/array-connections/path"),
+        resource::<ArrayConnectionTest>("/array-connections/test").post::<ArrayConnectionTestPost>(),
+    ]
+}
+
+fn own_resources() -> Vec<Resource> {
     use api::*;
     vec![
         resource::<Admin>("/admins").post::<AdminPost>().patch::<AdminPatch>(),
