@@ -14,6 +14,7 @@
   faults        EIO and delays on the system calls of the data path (with strace)
   crash         SIGKILL under a verifying load, in cycles
   encryption    an array encrypted at rest: SIGKILL, and another program that decrypts it
+  links         two connected arrays: keys, distance, cuts, SIGKILL, strangers
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
@@ -59,6 +60,7 @@ from ibid_tests.outside import (
     full,
     hosts,
     lab as laboratory,
+    links,
     linux,
     management,
     offload,
@@ -80,6 +82,7 @@ SUITES = {
     "faults": faults.run,
     "crash": crash.run,
     "encryption": encryption.run,
+    "links": links.run,
     "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,
