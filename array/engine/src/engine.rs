@@ -326,9 +326,11 @@ impl Shared {
         }
     }
 
-    /// Runs the upkeep thread, which rests as long as it works: hosts come first.
+    /// Runs the upkeep thread, which rests as long as it works: hosts come first. At the end it
+    /// leaves jobs undone: each one may queue the next, until the index of the whole array is
+    /// filled.
     fn keep_up(&self) {
-        while let Some(job) = self.upkeep.next() {
+        while let Some(job) = self.upkeep.next().filter(|_| !self.upkeep.is_closed()) {
             let began = clock::now();
             self.execute(job);
             self.upkeep.rest(clock::now().saturating_duration_since(began).min(MAX_REST));

@@ -5,12 +5,13 @@ mod common;
 
 use bytes::Bytes;
 use common::{create, data, run, settle};
-use engine::{Change, Core, Op, Reply};
+use engine::{Change, Core, Engine, Op, Reply};
 use ondisk::{
     ArrayGeometry, Manifest, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, encode_manifest,
     superblock_offset,
 };
 use platform::{Disk, DiskError, Durability};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use testing::MemoryDisk;
 use types::{Lba, VolumeId};
@@ -39,6 +40,29 @@ impl Disk for CountingDisk {
     }
     fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
         self.disk.allocate(offset, bytes)
+    }
+}
+
+/// A drive whose reads take a while.
+struct SlowDisk(CountingDisk);
+
+impl Disk for SlowDisk {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    #[allow(clippy::disallowed_methods, reason = "the drive is slow on purpose")]
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        self.0.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
+        self.0.write_at(offset, parts, durability)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.0.flush()
+    }
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        self.0.allocate(offset, bytes)
     }
 }
 
@@ -150,4 +174,15 @@ fn slots_without_sums_are_counted_once() {
     let (core, _, trusting) = open(MemoryDisk::from_image(disk.image()));
     assert!(trusting < counting, "the next checkpoint states the sums: {trusting} reads");
     core.audit(&disk).expect("the sums are right");
+}
+
+#[test]
+fn closing_does_not_wait_for_the_index() {
+    let disk = Arc::new(SlowDisk(CountingDisk { disk: filled(384), reads: AtomicU64::new(0) }));
+    let (core, _) = Core::recover(&*disk, None).expect("the array opens");
+    let segments = core.geometry().segments();
+    let before = disk.0.reads.load(Ordering::Relaxed);
+    Engine::start(core, disk.clone()).close().expect("a last checkpoint");
+    let reads = disk.0.reads.load(Ordering::Relaxed) - before;
+    assert!(reads < 100, "{reads} reads; the summaries of up to {segments} segments fill the index");
 }

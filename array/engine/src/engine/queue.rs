@@ -45,6 +45,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// True if the queue is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
     /// Blocks for a time, or until the queue is closed.
     pub(super) fn rest(&self, time: Duration) {
         let mut jobs = self.jobs.lock();
