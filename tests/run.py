@@ -24,7 +24,7 @@
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
-Suites that mostly wait run beside the others, unless --one-by-one is given. --full runs the long sizes (make soak).
+Suites that mostly wait run beside the others unless --one-by-one is given. --full runs the long sizes (make soak).
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ SUITES = {
 STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.
 TERSE = {"conformance"}
-# Suites that wait for leases, timeouts and restarts most of the time.
-WAITING = {"faults", "crash", "device", "datastore", "hosts"}
+# Suites that run beside the others: their arrays wait for leases, timeouts, restarts or clients most of the time.
+BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management"}
 PRINTING = threading.Lock()
 
 
@@ -161,7 +161,7 @@ def main() -> int:
         results = run_suites(names, lab)
     else:
         term.ONE_WRITER = False
-        lanes = [[name for name in names if (name in WAITING) == waits] for waits in (True, False)]
+        lanes = [[name for name in names if (name in BESIDE) == beside] for beside in (True, False)]
         with ThreadPoolExecutor() as pool:
             results = [result for lane in pool.map(run_suites, lanes, [lab] * len(lanes)) for result in lane]
     lab.out.mkdir(parents=True, exist_ok=True)
