@@ -65,6 +65,8 @@ const BUSY: Duration = Duration::from_millis(2);
 const MAX_REST: Duration = Duration::from_millis(100);
 /// Time between two looks for slow I/O.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Volumes whose space is read under one lock.
+const SPACES_AT_ONCE: usize = 256;
 
 /// State under the engine's mutex.
 struct Inner {
@@ -472,6 +474,15 @@ impl Maintenance for Engine {
 
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
         self.shared.inner.lock().core.volume_space(volume)
+    }
+
+    fn volume_spaces(&self, volumes: &[VolumeId]) -> Vec<Option<VolumeSpace>> {
+        let mut spaces = Vec::with_capacity(volumes.len());
+        for some in volumes.chunks(SPACES_AT_ONCE) {
+            let inner = self.shared.inner.lock();
+            spaces.extend(some.iter().map(|volume| inner.core.volume_space(*volume)));
+        }
+        spaces
     }
 
     fn account_space(&self, owner: &dyn Fn(VolumeId) -> Owner, timeout: Option<Duration>) -> Option<SpaceByFamily> {

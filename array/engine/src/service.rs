@@ -472,6 +472,10 @@ pub trait Maintenance: Send + Sync {
     fn space(&self) -> PoolSpace;
     /// Returns the space of a volume.
     fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace>;
+    /// Returns the space of each volume. Costs less than to ask for one after the other.
+    fn volume_spaces(&self, volumes: &[VolumeId]) -> Vec<Option<VolumeSpace>> {
+        volumes.iter().map(|volume| self.volume_space(*volume)).collect()
+    }
     /// Counts the stored bytes of each family. Blocks, because it reads the whole map. `None` if
     /// the map cannot be read, the engine is closing, or the count takes longer than `timeout`.
     fn account_space(&self, owner: &dyn Fn(VolumeId) -> Owner, timeout: Option<Duration>) -> Option<SpaceByFamily>;

@@ -42,62 +42,113 @@ enum Shown<S> {
 /// The continuation token contains the sort fields of the last item on the page. Items that are
 /// created or removed between two pages therefore neither hide nor repeat others.
 pub(crate) fn page<T: Serialize>(items: Vec<T>, query: &Query, identity: &[&str]) -> Result<Answer, RestError> {
-    page_of(&items, query, identity, |_, _| None, |item| item)
+    page_of(&items, query, identity, |_, _| None, <[&T]>::to_vec)
 }
 
-/// Like [`page`], for items that `show` converts. `field` returns a field of a converted item, or
-/// `None` if the whole item is needed for it. If `field` returns all fields of `filter` and `sort`,
-/// only the items on the page are converted.
+/// Like [`page`], for items that `show` converts, one for each. `field` returns a field of a
+/// converted item, or `None` if the whole item is needed for it. If `field` returns all fields of
+/// `filter` and `sort`, only the items on the page are converted.
 pub(crate) fn page_of<'a, T, S: Serialize>(
     items: &'a [T],
     query: &Query,
     identity: &[&str],
     field: impl Fn(&'a T, &str) -> Option<Value>,
-    show: impl Fn(&'a T) -> S,
+    show: impl Fn(&[&'a T]) -> Vec<S>,
 ) -> Result<Answer, RestError> {
     let get = |row: &Row<'a, T>, name: &str| match field(row.item, name) {
         Some(value) => Ok(value),
         None => {
-            let whole = || serde_json::to_value(show(row.item)).unwrap_or(Value::Null);
+            let whole = || serde_json::to_value(show(&[row.item]).first()).unwrap_or(Value::Null);
             lookup(row.whole.get_or_init(whole), name).cloned()
         }
     };
-    let rows = items.iter().map(|item| Row { item, whole: OnceCell::new() });
-    let rows = filtered(rows, query, &get)?;
+    let filter = filter_of(query)?;
     let keys = sort_keys(query, identity);
-    if let Some(first) = rows.first() {
-        let unknown = keys.iter().find_map(|key| get(first, &key.field).err());
-        unknown
-            .map_or(Ok(()), |error| Err(RestError::bad(ErrorCode::InvalidSort, format!("Invalid sort: {error}."))))?;
-    }
-    let total_item_count = query.flag("total_item_count")?.unwrap_or(false).then_some(rows.len() as u64);
-    let sort_fields = |row: &Row<'a, T>| keys.iter().map(|key| get(row, &key.field).unwrap_or(Value::Null)).collect();
-    let mut rows: Vec<(Vec<Value>, usize, Row<'a, T>)> =
-        rows.into_iter().enumerate().map(|(at, row)| (sort_fields(&row), at, row)).collect();
-    if let Some(token) = query.text("continuation_token") {
-        let last = decode_token(token, &keys)?;
-        rows.retain(|(fields, ..)| compare(&keys, fields, &last).is_gt());
-    }
+    let after = query.text("continuation_token").map(|token| decode_token(token, &keys)).transpose()?;
     let offset = query.number("offset")?.unwrap_or(0);
     let limit = query.number("limit")?.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS);
-    let more_items_remaining = rows.len() > offset.saturating_add(limit) && limit > 0;
-    sort_first(&mut rows, offset.saturating_add(limit), |a, b| compare(&keys, &a.0, &b.0).then(a.1.cmp(&b.1)));
+    let is_counted = query.flag("total_item_count")?.unwrap_or(false);
+    let mut first = FirstRows { keys: &keys, count: offset.saturating_add(limit), rows: Vec::new(), seen: 0 };
+    let mut matching = 0;
+    for (at, item) in items.iter().enumerate() {
+        let row = Row { item, whole: OnceCell::new() };
+        let is_match = |filter: &Filter| filter.matches(&|name: &str| get(&row, name)).map_err(invalid_filter);
+        if !filter.as_ref().map_or(Ok(true), is_match)? {
+            continue;
+        }
+        matching += 1;
+        if matching == 1
+            && let Some(error) = keys.iter().find_map(|key| get(&row, &key.field).err())
+        {
+            return Err(RestError::bad(ErrorCode::InvalidSort, format!("Invalid sort: {error}.")));
+        }
+        let fields: Vec<Value> = keys.iter().map(|key| get(&row, &key.field).unwrap_or(Value::Null)).collect();
+        if after.as_ref().is_none_or(|last| compare(&keys, &fields, last).is_gt()) {
+            first.add((fields, at, row));
+        }
+    }
+    let more_items_remaining = first.seen > first.count && limit > 0;
+    let mut rows = first.sorted();
     rows.drain(..offset.min(rows.len()));
     let last = rows.last().filter(|_| more_items_remaining);
     let continuation_token = last.map(|(fields, ..)| encode_token(fields));
-    let shown = |row: Row<'a, T>| row.whole.into_inner().map_or_else(|| Shown::Item(show(row.item)), Shown::Whole);
-    let items = rows.into_iter().map(|(.., row)| shown(row)).collect();
+    let unconverted: Vec<&T> =
+        rows.iter().filter(|(.., row)| row.whole.get().is_none()).map(|(.., row)| row.item).collect();
+    let mut converted = show(&unconverted).into_iter();
+    let shown = |row: Row<'a, T>| match row.whole.into_inner() {
+        Some(whole) => Some(Shown::Whole(whole)),
+        None => converted.next().map(Shown::Item),
+    };
+    let items = rows.into_iter().map(|(.., row)| row).filter_map(shown).collect();
+    let total_item_count = is_counted.then_some(matching);
     Answer::list(Items { continuation_token, items, more_items_remaining, total_item_count })
 }
 
-/// Keeps the first `count` items of the order, sorted. A page of a long list costs little more than
-/// a search for its last item.
-fn sort_first<T>(items: &mut Vec<T>, count: usize, order: impl Fn(&T, &T) -> Ordering) {
-    if let Some(last) = count.checked_sub(1).filter(|_| items.len() > count) {
-        items.select_nth_unstable_by(last, &order);
+/// A row with its sort fields and its place among the items.
+type Placed<'a, T> = (Vec<Value>, usize, Row<'a, T>);
+
+/// The first rows of an order. A page of a long list takes the memory of a few pages, and costs
+/// little more than a search for its last item.
+struct FirstRows<'k, 'a, T> {
+    keys: &'k [Key],
+    /// Rows that are wanted.
+    count: usize,
+    rows: Vec<Placed<'a, T>>,
+    /// Rows that were added.
+    seen: usize,
+}
+
+impl<'a, T> FirstRows<'_, 'a, T> {
+    /// Rows that are kept beyond those that are wanted, so that few additions select.
+    const SLACK: usize = 256;
+
+    fn add(&mut self, row: Placed<'a, T>) {
+        self.seen += 1;
+        if self.rows.len() >= self.count.saturating_mul(2).saturating_add(Self::SLACK) {
+            self.select();
+        }
+        self.rows.push(row);
     }
-    items.truncate(count);
-    items.sort_unstable_by(order);
+
+    /// Drops the rows that are not among the first.
+    fn select(&mut self) {
+        let keys = self.keys;
+        if let Some(last) = self.count.checked_sub(1).filter(|_| self.rows.len() > self.count) {
+            self.rows.select_nth_unstable_by(last, |a, b| order(keys, a, b));
+        }
+        self.rows.truncate(self.count);
+    }
+
+    fn sorted(mut self) -> Vec<Placed<'a, T>> {
+        self.select();
+        let keys = self.keys;
+        self.rows.sort_unstable_by(|a, b| order(keys, a, b));
+        self.rows
+    }
+}
+
+fn order<T>(keys: &[Key], a: &Placed<'_, T>, b: &Placed<'_, T>) -> Ordering {
+    compare(keys, &a.0, &b.0).then(a.1.cmp(&b.1))
 }
 
 /// Returns a field of an answer's part, such as `name` of a reference.
@@ -109,23 +160,10 @@ fn invalid_filter(reason: String) -> RestError {
     RestError::bad(ErrorCode::InvalidFilter, format!("Invalid filter: {reason}."))
 }
 
-/// Returns the rows that match the filter of the query.
-fn filtered<R>(
-    rows: impl Iterator<Item = R>,
-    query: &Query,
-    get: &impl Fn(&R, &str) -> Result<Value, String>,
-) -> Result<Vec<R>, RestError> {
-    let Some(text) = query.text("filter").filter(|text| !text.trim().is_empty()) else {
-        return Ok(rows.collect());
-    };
-    let filter = Filter::parse(text).map_err(invalid_filter)?;
-    let mut kept = Vec::new();
-    for row in rows {
-        if filter.matches(&|name: &str| get(&row, name)).map_err(invalid_filter)? {
-            kept.push(row);
-        }
-    }
-    Ok(kept)
+/// Returns the filter of the query, if it has one.
+fn filter_of(query: &Query) -> Result<Option<Filter>, RestError> {
+    let text = query.text("filter").filter(|text| !text.trim().is_empty());
+    text.map(|text| Filter::parse(text).map_err(invalid_filter)).transpose()
 }
 
 /// Parses `name`, `name-` (sent by existing clients) and `-name` (documented in later versions),
@@ -223,16 +261,24 @@ pub(crate) fn select_by_id_or_name<T: Clone>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn sort_first_keeps_the_first_items_sorted(mut items: Vec<u8>, count in 0usize..20) {
-            let mut sorted = items.clone();
-            sorted.sort_unstable();
+        fn first_rows_are_those_of_the_sorted_list(items in vec(any::<u16>(), 0..1500), count in 0usize..20) {
+            let keys = [Key { field: "name".to_owned(), descending: false }];
+            let mut first = FirstRows { keys: &keys, count, rows: Vec::new(), seen: 0 };
+            for (at, item) in items.iter().enumerate() {
+                first.add((vec![Value::from(*item)], at, Row { item, whole: OnceCell::new() }));
+            }
+            prop_assert!(first.rows.len() <= 2 * count + FirstRows::<u16>::SLACK);
+            prop_assert_eq!(first.seen, items.len());
+            let places: Vec<usize> = first.sorted().into_iter().map(|(_, at, _)| at).collect();
+            let mut sorted: Vec<usize> = (0..items.len()).collect();
+            sorted.sort_by_key(|at| items[*at]);
             sorted.truncate(count);
-            sort_first(&mut items, count, u8::cmp);
-            prop_assert_eq!(items, sorted);
+            prop_assert_eq!(places, sorted);
         }
     }
 }

@@ -4,15 +4,14 @@ use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page_of, select};
 use crate::volumes::{check_destroyed, time_remaining};
-use api::{ErrorCode, Reference, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
+use api::{ErrorCode, Reference, Space, VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrSnapshot};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use types::VolumeId;
 
-/// `among`: the number of snapshots of its volume.
-fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64, now_ms: u64) -> VolumeSnapshot {
+fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, space: Space, now_ms: u64) -> VolumeSnapshot {
     let object = VolumeOrSnapshot::Snapshot(snapshot.clone());
     let destroyed = state.snapshot_destroyed_at(snapshot);
     let source = state.volume_by_id(snapshot.volume).map(|volume| VolumeOrSnapshot::Volume(volume.clone()));
@@ -33,7 +32,7 @@ fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, among: u64,
         provisioned: snapshot.bytes,
         serial: snapshot.serial.clone(),
         source: source.map(reference).unwrap_or_default(),
-        space: call.app.space.of_snapshot(snapshot, among),
+        space,
         suffix: snapshot.suffix.clone(),
         time_remaining: time_remaining(call, state, destroyed, now_ms),
         volume_group: group.unwrap_or_default(),
@@ -67,7 +66,8 @@ fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let snapshots = ids.iter().filter_map(|id| state.snapshot_by_id(*id));
     let among = |snapshot: &Snapshot| state.snapshots_of(snapshot.volume).count() as u64;
-    Answer::all(snapshots.map(|snapshot| show(call, &state, snapshot, among(snapshot), now_ms)).collect())
+    let spaces = call.app.space.of_each_snapshot(&snapshots.collect::<Vec<_>>(), among);
+    Answer::all(spaces.into_iter().map(|(snapshot, space)| show(call, &state, snapshot, space, now_ms)).collect())
 }
 
 fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Snapshot>, RestError> {
@@ -99,7 +99,10 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     state.snapshots().for_each(|snapshot| *counts.entry(snapshot.volume).or_default() += 1);
     let among = |snapshot: &Snapshot| counts.get(&snapshot.volume).copied().unwrap_or(1);
     let get = |snapshot: &Arc<Snapshot>, name: &str| field(&state, snapshot, name);
-    let shown = |snapshot: &Arc<Snapshot>| show(call, &state, snapshot, among(snapshot), now_ms);
+    let shown = |snapshots: &[&Arc<Snapshot>]| {
+        let spaces = call.app.space.of_each_snapshot(snapshots, among);
+        spaces.into_iter().map(|(snapshot, space)| show(call, &state, snapshot, space, now_ms)).collect()
+    };
     page_of(&snapshots, &call.query, &["name"], get, shown)
 }
 

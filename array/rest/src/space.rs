@@ -58,6 +58,15 @@ struct Versions {
     catalog: u64,
 }
 
+/// Bytes that hosts have written to volumes, by id.
+pub(crate) struct WrittenBytes(Vec<(VolumeId, u64)>);
+
+impl WrittenBytes {
+    fn to(&self, volume: VolumeId) -> u64 {
+        self.0.binary_search_by_key(&volume, |(id, _)| *id).map_or(0, |at| self.0[at].1)
+    }
+}
+
 impl Counted {
     /// Returns whether a request may wait for a new count: the last one was quick and long enough
     /// ago.
@@ -175,10 +184,9 @@ impl SpaceAccounting {
             None => (0, 0, 0),
         };
         let unique = left;
-        let written = |volume: &Arc<Volume>| self.engine.volume_space(volume.id).unwrap_or_default().written;
+        let written = self.written(state.volumes().map(|volume| volume.id));
         let (mut provisioned, mut written_live, mut written_all) = (0, 0, 0);
-        for volume in state.volumes() {
-            let written = written(volume);
+        for (volume, written) in state.volumes().zip(written) {
             written_all += written;
             if volume.destroyed_ms.is_none() {
                 (provisioned, written_live) = (provisioned + volume.bytes, written_live + written);
@@ -209,10 +217,40 @@ impl SpaceAccounting {
         self.of_volumes(&[volume])
     }
 
+    /// Returns the space of each volume with its snapshots.
+    pub(crate) fn of_each_volume<'a>(&self, volumes: &[&'a Arc<Volume>]) -> Vec<(&'a Arc<Volume>, Space)> {
+        let written = self.written(volumes.iter().map(|volume| volume.id));
+        let spaces =
+            volumes.iter().zip(written).map(|(volume, written)| (*volume, self.of_written(&[volume], written)));
+        spaces.collect()
+    }
+
+    /// Returns the bytes that hosts have written to all of these volumes, to sort or filter a list.
+    pub(crate) fn written_to_all(&self, volumes: &[Arc<Volume>]) -> WrittenBytes {
+        let written = self.written(volumes.iter().map(|volume| volume.id));
+        let mut of_volume: Vec<(VolumeId, u64)> = volumes.iter().map(|volume| volume.id).zip(written).collect();
+        of_volume.sort_unstable();
+        WrittenBytes(of_volume)
+    }
+
+    /// As [`of_volume`](Self::of_volume), with bytes that were read before.
+    pub(crate) fn of_volume_with(&self, volume: &Volume, written: &WrittenBytes) -> Space {
+        self.of_written(&[volume], written.to(volume.id))
+    }
+
     /// Returns the total space of volumes with their snapshots.
     pub(crate) fn of_volumes(&self, volumes: &[&Volume]) -> Space {
-        let written =
-            volumes.iter().map(|volume| self.engine.volume_space(volume.id).unwrap_or_default().written).sum();
+        self.of_written(volumes, self.written(volumes.iter().map(|volume| volume.id)).iter().sum())
+    }
+
+    /// Returns the bytes that hosts have written to each volume or snapshot.
+    fn written(&self, ids: impl Iterator<Item = VolumeId>) -> Vec<u64> {
+        let spaces = self.engine.volume_spaces(&ids.collect::<Vec<_>>());
+        spaces.into_iter().map(|space| space.unwrap_or_default().written).collect()
+    }
+
+    /// Returns the total space of volumes to which hosts have `written` bytes.
+    fn of_written(&self, volumes: &[&Volume], written: u64) -> Space {
         let provisioned = volumes.iter().map(|volume| volume.bytes).sum();
         let counted = self.counted();
         let mut all = FamilySpace::default();
@@ -256,11 +294,23 @@ impl SpaceAccounting {
         Space { total_provisioned: provisioned, used_provisioned: Some(provisioned), ..self.of_volumes(&volumes) }
     }
 
-    /// Returns the space of a snapshot that is one of `among` of its volume. The space of a single
-    /// snapshot is not measured, because it changes with every snapshot of the volume. Each has an
-    /// equal share of the data stored for these snapshots only, so the shares add up.
-    pub(crate) fn of_snapshot(&self, snapshot: &Snapshot, among: u64) -> Space {
-        let written = self.engine.volume_space(snapshot.id).unwrap_or_default().written;
+    /// Returns the space of each snapshot. `among` returns the number of snapshots of its volume.
+    /// The space of a single snapshot is not measured, because it changes with every snapshot of
+    /// the volume. Each has an equal share of the data stored for these snapshots only, so the
+    /// shares add up.
+    pub(crate) fn of_each_snapshot<'a>(
+        &self,
+        snapshots: &[&'a Arc<Snapshot>],
+        among: impl Fn(&Snapshot) -> u64,
+    ) -> Vec<(&'a Arc<Snapshot>, Space)> {
+        let written = self.written(snapshots.iter().map(|snapshot| snapshot.id));
+        let of = |(snapshot, written): (&&'a Arc<Snapshot>, u64)| {
+            (*snapshot, self.of_snapshot(snapshot, written, among(snapshot)))
+        };
+        snapshots.iter().zip(written).map(of).collect()
+    }
+
+    fn of_snapshot(&self, snapshot: &Snapshot, written: u64, among: u64) -> Space {
         let counted = self.counted();
         let family = counted.as_ref().and_then(|counted| counted.accounting.families.get(&snapshot.volume));
         let share = family.map_or(0, |family| family.snapshots / among.max(1));

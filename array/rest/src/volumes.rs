@@ -3,12 +3,14 @@
 use crate::call::{Answer, Call};
 use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, field_of, page_of, select_by_id_or_name};
+use crate::space::WrittenBytes;
 use api::{ErrorCode, PriorityAdjustment, Qos, Reference, Space, VolumePatch, VolumePost, VolumeSpace};
 use catalog::{
     ArrayTime, CatalogError, CatalogState, Draft, MAX_BANDWIDTH_LIMIT, MAX_IOPS_LIMIT, ObjectKind, QosEdit, Volume,
     VolumeEdit, VolumeOrSnapshot,
 };
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use types::VolumeId;
 
@@ -48,7 +50,7 @@ pub(crate) fn check_destroyed<T>(
     }
 }
 
-fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) -> api::Volume {
+fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, space: Space, now_ms: u64) -> api::Volume {
     api::Volume {
         id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
         name: volume.name.clone(),
@@ -68,7 +70,7 @@ fn show(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64) ->
         requested_promotion_state: "promoted".to_owned(),
         serial: volume.serial.clone(),
         source: reference_to_source(state, volume),
-        space: call.app.space.of_volume(volume),
+        space,
         subtype: SUBTYPE.to_owned(),
         threshold_percent: volume.threshold_percent,
         time_remaining: time_remaining(call, state, volume.destroyed_at(), now_ms),
@@ -86,12 +88,19 @@ fn reference_to_source(state: &CatalogState, volume: &Volume) -> Reference {
 }
 
 /// Returns a field of [`show`] that costs less than the whole.
-fn field(call: &Call, state: &CatalogState, volume: &Arc<Volume>, now_ms: u64, name: &str) -> Option<Value> {
+fn field(
+    call: &Call,
+    state: &CatalogState,
+    volume: &Arc<Volume>,
+    space: impl Fn(&Arc<Volume>) -> Space,
+    now_ms: u64,
+    name: &str,
+) -> Option<Value> {
     match name.split_once('.') {
         Some(("pod", rest)) => field_of(&crate::references::pod_of(state, volume), rest),
         Some(("qos", rest)) => field_of(&show_limits(volume.qos), rest),
         Some(("source", rest)) => field_of(&reference_to_source(state, volume), rest),
-        Some(("space", rest)) => field_of_space(&call.app.space.of_volume(volume), rest),
+        Some(("space", rest)) => field_of_space(&space(volume), rest),
         Some(("volume_group", rest)) => field_of(&crate::references::group_of(state, volume), rest),
         Some(_) => None,
         None => Some(match name {
@@ -127,7 +136,8 @@ pub(crate) fn field_of_space(space: &Space, name: &str) -> Option<Value> {
 fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let volumes = ids.iter().filter_map(|id| state.volume_by_id(*id));
-    Answer::all(volumes.map(|volume| show(call, &state, volume, now_ms)).collect())
+    let spaces = call.app.space.of_each_volume(&volumes.collect::<Vec<_>>()).into_iter();
+    Answer::all(spaces.map(|(volume, space)| show(call, &state, volume, space, now_ms)).collect())
 }
 
 pub(crate) fn by_uuid(state: &CatalogState, id: &str) -> Result<Arc<Volume>, RestError> {
@@ -147,14 +157,31 @@ fn selected(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Volume>>, RestE
     Ok(volumes)
 }
 
+/// Returns the space of one volume of a list that is sorted or filtered by it. The first call reads
+/// the written bytes of all of them.
+fn space_in_list(
+    call: &Call,
+    volumes: &[Arc<Volume>],
+    written: &OnceCell<WrittenBytes>,
+    volume: &Arc<Volume>,
+) -> Space {
+    let accounting = &call.app.space;
+    accounting.of_volume_with(volume, written.get_or_init(|| accounting.written_to_all(volumes)))
+}
+
 /// Answers `GET /volumes`.
 pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[LIST_PARAMETERS, &["names", "ids", "destroyed"]])?;
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let volumes = selected(call, &state)?;
     call.app.space.count_for_list(volumes.len());
-    let get = |volume: &Arc<Volume>, name: &str| field(call, &state, volume, now_ms, name);
-    page_of(&volumes, &call.query, &["name"], get, |volume| show(call, &state, volume, now_ms))
+    let written = OnceCell::new();
+    let space = |volume: &Arc<Volume>| space_in_list(call, &volumes, &written, volume);
+    let get = |volume: &Arc<Volume>, name: &str| field(call, &state, volume, space, now_ms, name);
+    page_of(&volumes, &call.query, &["name"], get, |page| {
+        let spaces = call.app.space.of_each_volume(page).into_iter();
+        spaces.map(|(volume, space)| show(call, &state, volume, space, now_ms)).collect()
+    })
 }
 
 /// Answers `GET /volumes/space`.
@@ -163,16 +190,20 @@ pub(crate) fn space_of_volumes(call: &Call) -> Result<Answer, RestError> {
     let (state, time) = (call.app.catalog.state(), platform::clock::unix_millis());
     let volumes = selected(call, &state)?;
     call.app.space.count_for_list(volumes.len());
+    let written = OnceCell::new();
     let get = |volume: &Arc<Volume>, name: &str| match name.split_once('.') {
         None if name == "name" => Some(json!(volume.name)),
-        Some(("space", rest)) => field_of_space(&call.app.space.of_volume(volume), rest),
+        Some(("space", rest)) => field_of_space(&space_in_list(call, &volumes, &written, volume), rest),
         _ => None,
     };
-    page_of(&volumes, &call.query, &["name"], get, |volume| VolumeSpace {
-        id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
-        name: volume.name.clone(),
-        space: call.app.space.of_volume(volume),
-        time,
+    page_of(&volumes, &call.query, &["name"], get, |page| {
+        let of_volume = |(volume, space): (&Arc<Volume>, Space)| VolumeSpace {
+            id: VolumeOrSnapshot::Volume(volume.clone()).uuid(),
+            name: volume.name.clone(),
+            space,
+            time,
+        };
+        call.app.space.of_each_volume(page).into_iter().map(of_volume).collect()
     })
 }
 
