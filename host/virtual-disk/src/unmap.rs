@@ -7,7 +7,7 @@
 use crate::error::{Result, VirtualDiskError};
 use crate::mover::{Mover, MoverSettings, MoverWork};
 use crate::reclaim::{CountRule, DatastoreSpace, balloon_blocks, log_line, unit};
-use datastore::{Cursor, Datastore, File};
+use datastore::{Cursor, Datastore, DatastoreError, File};
 use multipath::{Primitive, ProvisioningStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,21 +52,24 @@ fn check_support(datastore: &Datastore) -> Result<()> {
 /// Creates the file that takes the free blocks. Removes a file left by a crash; a file in use by
 /// another host is not touched.
 async fn balloon_file(datastore: &Datastore, name: &str) -> Result<File> {
-    match datastore.create_temporary(name).await {
-        Err(datastore::DatastoreError::Exists) => {
-            datastore.remove(name).await?;
-            Ok(datastore.create_temporary(name).await?)
+    loop {
+        match datastore.create_temporary(name).await {
+            Err(DatastoreError::Exists) => {}
+            other => return Ok(other?),
         }
-        other => Ok(other?),
+        match datastore.remove(name).await {
+            // Another host has removed it in the meantime.
+            Ok(()) | Err(DatastoreError::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
 /// Removes the balloon file, whether or not the operation succeeded.
 async fn drop_balloon<T>(datastore: &Datastore, name: &str, file: File, outcome: Result<T>) -> Result<T> {
-    let closed = file.close().await;
-    let removed = datastore.remove(name).await;
+    // Through its handle: once closed, another host may remove it and make its own.
+    let removed = datastore.remove_open(name, file).await;
     let value = outcome?;
-    closed?;
     removed?;
     Ok(value)
 }

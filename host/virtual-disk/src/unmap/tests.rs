@@ -129,3 +129,26 @@ async fn stopped_automatic_unmap_frees_its_blocks() {
     assert_eq!(summary.unwrap().blocks, 50, "two seconds' worth");
     assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (free, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn unmaps_at_once_succeed_or_find_the_file_in_use() {
+    let (_array, ds, _) = datastore_after_delete().await;
+    let free = ds.space().await.unwrap().free;
+    for round in 0..20 {
+        let begin = |delay: u64| {
+            let ds = &ds;
+            async move {
+                tokio::time::sleep(Duration::from_micros(delay * round * 7)).await;
+                unmap(ds, Some(free / (1 + delay)), CountRule::Any, MoverSettings::default(), &|_| ()).await
+            }
+        };
+        for outcome in futures_util::future::join_all((0..4).map(begin)).await {
+            match outcome {
+                Ok(summary) => assert!(summary.blocks <= free),
+                Err(VirtualDiskError::Datastore(DatastoreError::Locked { .. })) => {}
+                Err(error) => panic!("round {round}: {error}"),
+            }
+        }
+        assert_eq!((ds.space().await.unwrap().free, ds.list("/").await.unwrap().len()), (free, 0));
+    }
+}
