@@ -240,6 +240,9 @@ async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> Experiment
             let [least, limit] = [least, limit].map(display::bytes);
             return Err(LabError::NotPossible(format!("needs {least} of space, --space-limit is {limit}")));
         }
+        if bench.space_limit.is_some() {
+            store::release_disks(bench).await?;
+        }
         experiment.run(bench, &mut findings).await
     };
     let ending = match run.await {

@@ -29,6 +29,8 @@ use virtual_disk::{
 const LABEL: &str = "ibid-lab";
 /// Start of a disk that holds the partition table and the datastore's structures.
 const HEAD_BYTES: u64 = 16 << 20;
+/// Disks of the target that experiments use, from the first on.
+const EXPERIMENT_DISKS: usize = 2;
 /// Size and number of concurrent writes when a disk is filled.
 const FILL_BYTES: u64 = 1 << 20;
 const FILL_OPEN: usize = 8;
@@ -42,6 +44,8 @@ pub(crate) struct LabDatastore {
     space_limit: Option<u64>,
     /// Bytes of disks removed by [`LabDatastore::discard`] that the target may still store.
     removed: AtomicU64,
+    /// Held during an UNMAP: a second one would find the file of the first in use.
+    unmapping: tokio::sync::Mutex<()>,
 }
 
 /// A virtual disk as seen by its guest.
@@ -105,6 +109,18 @@ pub(crate) async fn content(device: Arc<IscsiDisk>) -> Result<DiskContent, LabEr
     Ok(if is_empty { DiskContent::Reusable } else { DiskContent::Foreign })
 }
 
+/// Releases what the experiments before have stored, so that those that use one disk have the whole
+/// limit for it.
+pub(crate) async fn release_disks(bench: &LabBench) -> Result<(), LabError> {
+    for at in 0..bench.target.disks.len().min(EXPERIMENT_DISKS) {
+        let device = bench.target.open(at, "esx01", &Statistics::default()).await?;
+        let cleared = target::clear(device.as_ref(), HEAD_BYTES).await;
+        device.close().await;
+        cleared?;
+    }
+    Ok(())
+}
+
 impl LabDatastore {
     /// Clears disk number `at`, and creates and mounts a datastore of `bytes` (by default the whole
     /// disk).
@@ -135,7 +151,14 @@ impl LabDatastore {
         let device = Arc::new(TracedDisk::new(device));
         let datastore = Datastore::mount(device.clone(), &options, runtime()).await?;
         let (settings, space_limit) = (bench.mover(), bench.space_limit);
-        Ok(Self { device, datastore, settings, space_limit, removed: AtomicU64::new(0) })
+        Ok(Self {
+            device,
+            datastore,
+            settings,
+            space_limit,
+            removed: AtomicU64::new(0),
+            unmapping: tokio::sync::Mutex::default(),
+        })
     }
 
     /// Returns the device with this host's command counters.
@@ -238,6 +261,7 @@ impl LabDatastore {
 
     /// Unmaps the free space, `blocks` blocks per iteration.
     pub(crate) async fn unmap(&self, blocks: u64) -> Result<UnmapResult, LabError> {
+        let _alone = self.unmapping.lock().await;
         let (begun, before) = (clock::now(), self.device.counters());
         let (summary, supported) =
             match virtual_disk::unmap::unmap(&self.datastore, Some(blocks), CountRule::Any, self.settings, &|_| ())

@@ -11,7 +11,7 @@ use virtual_disk::{DiskFormat, MoverSettings};
 const GIB: u64 = 1 << 30;
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
-    let size = bench.scale.pick(2 * GIB, 100 * GIB);
+    let size = bench.scale.pick(GIB, 100 * GIB);
     let datastores = copies::format_datastores(bench).await?;
     bench.plan(1 + 3 * bench.repetitions as usize);
     bench.step(format!("creating a template of {} with {} of data", display::bytes(size), display::bytes(size / 2)));

@@ -18,14 +18,17 @@ const LEAST_SHARE: f64 = 60.0;
 const PROCESSES: usize = 16;
 const AS_PROCESSES: &str = "16 processes";
 const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
+/// Those of small scale.
+const FEW: [u32; 3] = [1, 4, 16];
 
 pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> Result<(), LabError> {
     let size = bench.scale.pick(256 * MIB, 100 * GIB);
     // Sixteen copies of 50 GB through the host would take an hour on a small machine; 4 GB show the
     // same effect.
-    let data = bench.scale.pick(96 * MIB, 4 * GIB);
+    let data = bench.scale.pick(64 * MIB, 4 * GIB);
     let datastores = copies::format_datastores(bench).await?;
-    bench.plan(1 + (1 + 2 * (COUNTS.len() + 1)) * bench.repetitions as usize);
+    let counts: &[u32] = bench.scale.pick(&FEW, &COUNTS);
+    bench.plan(1 + (1 + 2 * (counts.len() + 1)) * bench.repetitions as usize);
     bench.step("creating a template");
     let what = TemplateSpec { bytes: size, data, format: DiskFormat::ZeroedThick };
     let template = datastores.template(worker::TEMPLATE, what).await?;
@@ -40,7 +43,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     for repetition in 0..bench.repetitions {
         bench.step(format!("plain READ and WRITE, run {}", repetition + 1));
         datastores.plain_copy(&template, &mut findings.samples, repetition).await?;
-        for count in COUNTS {
+        for &count in counts {
             for setting in trial::alternating(&XCOPY, repetition) {
                 bench.step(format!("{count} at once, {}, run {}", setting.name, repetition + 1));
                 let settings = MoverSettings { hardware_move: setting.on, max_transfer_kib: 16384, ..bench.mover() };

@@ -18,7 +18,7 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     let least = sizes.last().copied().ok_or_else(|| LabError::NotPossible("disk is too small".into()))?;
     // Writing 1 TB of zeros takes up to an hour on a small machine, so only a part is measured
     // without WRITE SAME.
-    let part = least.min(bench.scale.pick(4 * GIB, 64 * GIB));
+    let part = least.min(bench.scale.pick(2 * GIB, 64 * GIB));
     bench.say("creating a datastore");
     let store = LabDatastore::format(bench, 0, "esx01", None).await?;
     let size = match bench.scale {
