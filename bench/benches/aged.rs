@@ -5,11 +5,14 @@
 //!   GiB of memory.
 //! * `snapshots`: random 4 KiB writes to 1 TiB with the memory of `ibid serve`, before and after
 //!   snapshots; the last two are kept.
+//! * `crash`: random writes until the log is as long as it gets, then the time to open the array,
+//!   each read of the disk 1 ms, 2 GiB of memory.
 //! * `copies`: a clone of 100 GiB by EXTENDED COPY, UNMAP of it, deletion, and a restart.
 //!
-//! `AGED_GIB` (1024) is the size of the last two, `AGED_FULL` (0.8) the part of data segments in
+//! `AGED_GIB` (1024) is the size of the last three, `AGED_FULL` (0.8) the part of data segments in
 //! use, `AGED_SECONDS` (10) the time of each phase of writes, `AGED_MEMORY_MIB` (a quarter of the
-//! machine's memory) the memory of the array.
+//! machine's memory) the memory of the array, `AGED_WRITE_KIB` (4) the size of the writes before
+//! the crash.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -196,6 +199,46 @@ fn snapshots(gib: u64) {
     load.engine.close().expect("a last checkpoint");
 }
 
+fn crash(gib: u64) {
+    let disk = made(gib);
+    let options = Options::for_memory(&disk.geometry(), 2 * GIB, None);
+    let blocks = setting("AGED_WRITE_KIB", 4_u64) / 4;
+    let mut load = Load::open(disk.clone(), options);
+    let (mut used, mut peak, mut checkpoints) = (0, 0, 0);
+    while checkpoints == 0 || used < peak / 20 * 19 {
+        let mut left = 4096 / blocks;
+        load.run(|load| {
+            left = left.checked_sub(1)?;
+            let block = load.random.below(load.disk.volume_blocks() - blocks);
+            let parts = (0..blocks).map(|part| noise_block(load.next_seed + part)).collect::<Vec<_>>();
+            load.next_seed += blocks;
+            let (lba, data) = (Lba(block * LBAS_PER_BLOCK), parts.concat().into());
+            Some(Op::Write { volume: AGED_VOLUME, lba, data, fua: false })
+        });
+        let now = load.engine.with_core(|core| core.usage().log_used);
+        checkpoints += u32::from(now < used);
+        (used, peak) = (now, peak.max(now));
+    }
+    disk.power_off();
+    drop(load);
+    disk.power_on();
+    disk.take_reads();
+    disk.set_read_time(Duration::from_millis(1));
+    let begin = Instant::now();
+    let (core, report) = Core::recover(&*disk, Some(options)).expect("the array opens");
+    let took = begin.elapsed();
+    let (reads, bytes) = disk.take_reads();
+    drop(core);
+    println!(
+        "opening after a crash: {} MiB of log, {} writes of {} KiB, {reads} reads of 1 ms, {:.1} MiB, {:.2} s",
+        used >> 20,
+        report.records,
+        blocks * 4,
+        bytes as f64 / f64::from(1 << 20),
+        took.as_secs_f64()
+    );
+}
+
 fn copies(gib: u64) {
     let disk = made(gib);
     let options = default_options(&disk);
@@ -250,6 +293,9 @@ fn main() {
     }
     if is_wanted("snapshots") {
         snapshots(gib);
+    }
+    if is_wanted("crash") {
+        crash(gib);
     }
     if is_wanted("copies") {
         copies(gib);

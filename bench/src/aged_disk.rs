@@ -16,7 +16,7 @@ use ondisk::{
 use parking_lot::RwLock;
 use platform::{Disk, DiskError, Durability};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 use testing::{MemoryDisk, noise};
@@ -28,6 +28,8 @@ const SECTORS_PER_BLOCK: u32 = 8;
 const SLOTS: u64 = SLOTS_PER_PAGE as u64;
 /// Sectors of the items in a chunk.
 const CHUNK_SECTORS: u32 = 2048;
+/// As many as a drive with many queues serves at once.
+const PARALLEL_READS: usize = 128;
 const ARRAY: [u8; 16] = [7; 16];
 /// The volume of the array.
 pub const VOLUME: VolumeId = VolumeId(1);
@@ -219,6 +221,8 @@ pub struct AgedDisk {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     read_micros: AtomicU64,
+    /// Writes are lost.
+    is_off: AtomicBool,
 }
 
 impl AgedDisk {
@@ -254,6 +258,7 @@ impl AgedDisk {
             reads: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             read_micros: AtomicU64::new(0),
+            is_off: AtomicBool::new(false),
         };
         disk.leaf_crcs = in_parts(leaf_count, |leaf| crc_fast::crc32_iscsi(&disk.leaf(leaf)));
         disk.store_checkpoint(table);
@@ -278,6 +283,20 @@ impl AgedDisk {
     /// Returns and resets the number of reads and of bytes read.
     pub fn take_reads(&self) -> (u64, u64) {
         (self.reads.swap(0, Ordering::Relaxed), self.read_bytes.swap(0, Ordering::Relaxed))
+    }
+
+    /// Loses all writes from now on, as a machine that fails does, until [`AgedDisk::power_on`].
+    pub fn power_off(&self) {
+        self.is_off.store(true, Ordering::Release);
+    }
+
+    /// Keeps writes again.
+    pub fn power_on(&self) {
+        self.is_off.store(false, Ordering::Release);
+    }
+
+    fn is_off(&self) -> bool {
+        self.is_off.load(Ordering::Acquire)
     }
 
     /// Waits as a slow drive does.
@@ -557,7 +576,14 @@ impl Disk for AgedDisk {
         Ok(())
     }
 
+    fn parallel_reads(&self) -> usize {
+        PARALLEL_READS
+    }
+
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
+        if self.is_off() {
+            return Ok(());
+        }
         if offset < self.geometry.segment_start(0) {
             return self.head.write_at(offset, parts, durability);
         }
@@ -578,6 +604,9 @@ impl Disk for AgedDisk {
     }
 
     fn discard(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        if self.is_off() {
+            return Ok(());
+        }
         if let Some(start) = offset.checked_sub(self.geometry.segment_start(0)) {
             let range = start.div_ceil(BLOCK as u64)..(start + bytes) / BLOCK as u64;
             let mut written = self.written.write();

@@ -119,6 +119,10 @@ impl Disk for EncryptedDisk {
         self.read(offset, buffer, |offset, buffer| self.disk.try_read_at(offset, buffer))
     }
 
+    fn parallel_reads(&self) -> usize {
+        self.disk.parallel_reads()
+    }
+
     fn will_read(&self, offset: u64, bytes: u64) {
         self.disk.will_read(offset, bytes);
     }

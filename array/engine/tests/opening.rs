@@ -14,7 +14,7 @@ use platform::{Disk, DiskError, Durability};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use testing::MemoryDisk;
-use types::{Lba, VolumeId};
+use types::{BlockRange, Lba, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
 
@@ -185,4 +185,86 @@ fn closing_does_not_wait_for_the_index() {
     Engine::start(core, disk.clone()).close().expect("a last checkpoint");
     let reads = disk.0.reads.load(Ordering::Relaxed) - before;
     assert!(reads < 100, "{reads} reads; the summaries of up to {segments} segments fill the index");
+}
+
+/// A drive that serves reads side by side, and counts how many at most.
+struct ParallelDisk {
+    disk: MemoryDisk,
+    under_way: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Disk for ParallelDisk {
+    fn size(&self) -> u64 {
+        self.disk.size()
+    }
+    fn parallel_reads(&self) -> usize {
+        16
+    }
+    #[allow(clippy::disallowed_methods, reason = "reads overlap only if they take a while")]
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        let now = 1 + self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.most.fetch_max(now, Ordering::Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let result = self.disk.read_at(offset, buffer);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
+        self.disk.write_at(offset, parts, durability)
+    }
+    fn flush(&self) -> Result<(), DiskError> {
+        self.disk.flush()
+    }
+    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
+        self.disk.allocate(offset, bytes)
+    }
+}
+
+/// Writes to many leaves of a map that is not in memory, and fails before a checkpoint.
+fn crashed(disk: MemoryDisk) -> (MemoryDisk, Vec<(u64, Bytes)>) {
+    let (mut core, _) = Core::recover(&disk, None).expect("the array opens");
+    let written: Vec<(u64, Bytes)> = (0..40).map(|at| (at * 9 * PIECE + at % 7 * 8, data(at, 8))).collect();
+    for (lba, data) in &written {
+        let write = Op::Write { volume: VOLUME, lba: Lba(*lba), data: data.clone(), fua: true };
+        assert_eq!(run(&mut core, &disk, write), Ok(Reply::Done));
+    }
+    // A copy, a resize and a volume that exists only in the log are replayed as well.
+    let copy = Change::CopyVolume { source: VOLUME, destination: VolumeId(2) };
+    assert_eq!(run(&mut core, &disk, Op::Change(vec![copy])), Ok(Reply::Done));
+    for (lba, data) in &written[..4] {
+        let write = Op::Write { volume: VolumeId(2), lba: Lba(lba + 64), data: data.clone(), fua: true };
+        assert_eq!(run(&mut core, &disk, write), Ok(Reply::Done));
+    }
+    let resize = Change::ResizeVolume { volume: VolumeId(2), blocks: 100 * PIECE };
+    assert_eq!(run(&mut core, &disk, Op::Change(vec![resize])), Ok(Reply::Done));
+    (disk, written)
+}
+
+#[test]
+fn pages_of_a_replay_are_read_side_by_side() {
+    let (disk, written) = crashed(filled(384));
+    let image = disk.image();
+    let disk = ParallelDisk {
+        disk: MemoryDisk::from_image(disk.image()),
+        under_way: AtomicU64::new(0),
+        most: AtomicU64::new(0),
+    };
+    let (mut core, report) = Core::recover(&disk, None).expect("the array opens");
+    assert_eq!(report.records, 40 + 4 + 2);
+    let most = disk.most.load(Ordering::Relaxed);
+    assert!((8..=16).contains(&most), "at most {most} reads at a time");
+    core.audit(&disk).expect("the map is whole");
+    let one_by_one = MemoryDisk::from_image(image);
+    let (mut expected, _) = Core::recover(&one_by_one, None).expect("the array opens");
+    for (lba, data) in &written {
+        for (volume, lba) in [(VOLUME, *lba), (VolumeId(2), lba + 64)] {
+            let range = BlockRange::new(Lba(lba), 8).unwrap();
+            let read = run(&mut core, &disk.disk, Op::Read { volume, range });
+            assert_eq!(read, run(&mut expected, &one_by_one, Op::Read { volume, range }));
+            if volume == VOLUME {
+                assert_eq!(read, Ok(Reply::Data(data.clone())));
+            }
+        }
+    }
 }

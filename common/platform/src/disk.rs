@@ -42,6 +42,11 @@ pub trait Disk: Send + Sync {
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
         self.read_at(offset, buffer).map(|()| true)
     }
+    /// Reads that may be under way at the same time with profit. 1: the callers read one after the
+    /// other, in an order that depends on nothing else.
+    fn parallel_reads(&self) -> usize {
+        1
+    }
     /// Read-ahead hint. Does not block; may be ignored.
     fn will_read(&self, _offset: u64, _bytes: u64) {}
     /// Writes the parts one after the other, starting at `offset`.

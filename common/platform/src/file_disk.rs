@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The most parts of one vectored write (IOV_MAX).
 const MAX_PARTS: usize = 1024;
+/// Reads at which drives with many queues reach their rate. Others serve them in an order of their
+/// own.
+const PARALLEL_READS: usize = 128;
 /// Size of the aligned buffers of durable writes, and the most that one write to the drive takes.
 const BOUNCE_BYTES: usize = 1 << 20;
 const MAX_BOUNCES: usize = 16;
@@ -291,6 +294,10 @@ impl Disk for FileDisk {
             Err(Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(disk_error(error)),
         }
+    }
+
+    fn parallel_reads(&self) -> usize {
+        PARALLEL_READS
     }
 
     fn will_read(&self, offset: u64, bytes: u64) {

@@ -9,6 +9,7 @@ mod create;
 mod events;
 #[cfg(test)]
 mod paging_tests;
+mod preload;
 mod query;
 mod recover;
 mod request;

@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::check::{check_manifest, check_superblock};
+use super::preload::{BYTES_PER_BATCH, OPS_PER_BATCH};
 use crate::machine::backpressure::Backpressure;
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::checkpointer::metadata::sectors_of;
@@ -182,23 +183,35 @@ impl Core {
         let start = self.state.geometry.log_start();
         let mut replay = Replay::new(chain_at(superblock), self.state.geometry.log_bytes, superblock.log.head);
         let mut reader = LogReader::new(disk, &self.state.geometry);
-        let mut is_readable = true;
-        loop {
-            let group = match replay.next(|offset, length| reader.read(offset, length)) {
-                Ok(Some(group)) => group,
-                Ok(None) => break,
-                Err(ReplayError::Read(_)) => {
-                    is_readable = false;
-                    break;
+        let (mut is_readable, mut is_over) = (true, false);
+        while !is_over {
+            let (mut records, mut ops, mut bytes) = (Vec::new(), 0, 0);
+            while ops < OPS_PER_BATCH && bytes < BYTES_PER_BATCH {
+                let group = match replay.next(|offset, length| reader.read(offset, length)) {
+                    Ok(Some(group)) => group,
+                    Ok(None) => {
+                        is_over = true;
+                        break;
+                    }
+                    Err(ReplayError::Read(_)) => {
+                        (is_readable, is_over) = (false, true);
+                        break;
+                    }
+                    Err(malformed) => return Err(RecoverError::Log(malformed.to_string())),
+                };
+                report.groups += 1;
+                for (_, record) in group {
+                    ops += record.len();
+                    bytes += record.iter().map(data_bytes).sum::<usize>();
+                    records.push(record);
                 }
-                Err(malformed) => return Err(RecoverError::Log(malformed.to_string())),
-            };
-            report.groups += 1;
-            for (_, record) in group {
+            }
+            self.preload(disk, &records.iter().flatten().collect::<Vec<_>>());
+            for record in &records {
                 report.records += 1;
-                self.space.reserve_replay(&record);
-                for op in &record {
-                    report.bytes += if let LogOp::Write { data, .. } = op { data.len() as u64 } else { 0 };
+                self.space.reserve_replay(record);
+                for op in record {
+                    report.bytes += data_bytes(op) as u64;
                     self.replay_op(disk, op)?;
                 }
             }
@@ -311,6 +324,11 @@ fn restored(segment: Option<ManifestSegment>) -> Segment {
     let Some(ManifestSegment { mirror, live, sectors, summary, usage }) = segment else { return Segment::FREE };
     let kind = if mirror.is_some() { Kind::Metadata } else { Kind::Data };
     Segment { kind, phase: Phase::Sealed, live, usage, sectors, summary, mirror }
+}
+
+/// Returns the bytes that a write has in the log.
+fn data_bytes(op: &LogOp) -> usize {
+    if let LogOp::Write { data, .. } = op { data.len() } else { 0 }
 }
 
 fn chain_at(superblock: &Superblock) -> Chain {
