@@ -6,20 +6,28 @@ import { check, EVENTS, logIn, scripted, watched } from './kit.mjs';
 /** The longest names that the array admits, without a place to break. */
 const LONGEST = 'W'.repeat(63);
 const LONGEST_IQN = `iqn.2026-11.org.example:${'w'.repeat(199)}`;
+/** Objects with figures. */
+const PLAIN = 'look';
+const PLAIN_IQN = 'iqn.2026-11.org.ibid:look';
 const PAGES = [
   '',
   'volumes',
-  'volumes/vm-1',
-  'volumes/busy?tab=performance',
-  'volumes/vm-1?tab=snapshots',
+  `volumes/${PLAIN}`,
+  `volumes/${PLAIN}?tab=performance`,
+  `volumes/${PLAIN}?tab=snapshots`,
+  `volumes/${encodeURIComponent(`${LONGEST}::${LONGEST}`)}`,
   'protection',
   `protection/${LONGEST}`,
   'host-groups',
   `host-groups/${LONGEST}`,
   'hosts',
-  'hosts/loader',
+  `hosts/${PLAIN}`,
   `hosts/${LONGEST}`,
-  `performance?names=busy,${LONGEST}`,
+  'pods',
+  `pods/${PLAIN}`,
+  `pods/${LONGEST}`,
+  'array-connections',
+  `performance?names=${PLAIN},${LONGEST}`,
   'array',
   'alerts',
   'activity',
@@ -31,6 +39,9 @@ const PAGES = [
 const DIALOGS = [
   ['protection', 'New group'],
   ['hosts', 'Add host'],
+  ['pods', 'New pod'],
+  [`pods/${LONGEST}`, 'Quota'],
+  ['array-connections', 'Connect an array'],
   ['', 'Search, or run a command'],
 ];
 const WIDTHS = [390, 768, 1280, 1920];
@@ -107,7 +118,7 @@ function drawn() {
   return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 }
 
-const shortened = (path) => path.replace(LONGEST, 'longest');
+const shortened = (path) => path.replaceAll(LONGEST, 'longest');
 
 /** Faults of a page that is loaded, at all widths and in both themes. Keeps pictures. */
 async function look(page, path, array, found, widths) {
@@ -174,14 +185,23 @@ async function tour(browser, array, pages, found, sizes) {
   return minor;
 }
 
-/**
- * Every page in both themes: at four widths nothing is cut, covered or too wide; at two, axe-core finds nothing grave. The files
- * of all pages are within the budget.
- */
-export async function appearance(browser, array) {
-  mkdirSync(array.out, { recursive: true });
-  const { context } = await watched(browser, array);
-  const client = await scripted(array, context);
+/** A volume with figures and a snapshot, a host that has used it, and a pod with a quota. */
+async function plainObjects(client, array) {
+  await client('POST', `/volumes?names=${PLAIN}`, { provisioned: 2 ** 32 });
+  await client('POST', `/volume-snapshots?source_names=${PLAIN}`, { suffix: 'before' });
+  await client('POST', `/hosts?names=${PLAIN}`, { iqns: [PLAIN_IQN] });
+  await client('POST', `/connections?host_names=${PLAIN}&volume_names=${PLAIN}`, { lun: 9 });
+  const work = ['--secs', '1', '--warm', '0', '--qd', '1', '--span', '16M', '--size', '64K'];
+  for (const op of ['write', 'read']) {
+    await array.host('bench', `${array.portals[0]}/9`, '--initiator', PLAIN_IQN, '--op', op, ...work);
+  }
+  await client('POST', `/pods?names=${PLAIN}`, { quota_limit: 2 ** 36 });
+  const names = ['a', 'b', 'c'].map((own) => `${PLAIN}::${own}`);
+  await client('POST', `/volumes?names=${names}`, { provisioned: 2 ** 34 });
+}
+
+/** One object of each kind with the longest name. */
+async function longestObjects(client) {
   await client('POST', `/volumes?names=${LONGEST}`, { provisioned: 2 ** 50 });
   await client('POST', `/hosts?names=${LONGEST}`, { iqns: [LONGEST_IQN] });
   await client('POST', `/connections?host_names=${LONGEST}&volume_names=${LONGEST}`, {});
@@ -191,6 +211,32 @@ export async function appearance(browser, array) {
   await client('POST', `/host-groups?names=${LONGEST}`);
   await client('POST', `/host-groups/hosts?group_names=${LONGEST}&member_names=${LONGEST}`);
   await client('POST', `/admins?names=${LONGEST.toLowerCase()}`, {});
+  await client('POST', `/pods?names=${LONGEST}`, {});
+  await client('POST', `/volumes?names=${LONGEST}::${LONGEST}`, { provisioned: 2 ** 50 });
+  await client('PATCH', `/pods?names=${LONGEST}`, { quota_limit: 2 ** 49, ignore_usage: true });
+}
+
+/** A connection to the other array, which has the longest name, over a simulated distance. */
+async function connectPeer(client, array, context) {
+  const peer = await scripted(array.peer, context);
+  await peer('PATCH', '/arrays', { name: LONGEST });
+  const [{ connection_key, address }] = (await peer('POST', '/array-connections/connection-key')).items;
+  await client('POST', '/array-connections', { connection_key, management_address: address });
+  const simulated_distance = { rtt_usec: 4000, jitter_usec: 500, bytes_per_second: 2 ** 30 };
+  await client('PATCH', `/array-connections?names=${LONGEST}`, { simulated_distance });
+}
+
+/**
+ * Every page in both themes: at four widths nothing is cut, covered or too wide; at two, axe-core finds nothing grave. The files
+ * of all pages are within the budget.
+ */
+export async function appearance(browser, array) {
+  mkdirSync(array.out, { recursive: true });
+  const { context } = await watched(browser, array);
+  const client = await scripted(array, context);
+  await plainObjects(client, array);
+  await longestObjects(client);
+  await connectPeer(client, array, context);
   const [found, sizes] = [[], new Map()];
   const views = [...PAGES.map((path) => [path]), ...DIALOGS];
   const half = (rest) => views.filter((_, at) => at % 2 === rest);

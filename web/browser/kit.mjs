@@ -11,16 +11,24 @@ export const PATIENCE = 20_000;
 /** The stream of changes. */
 export const EVENTS = /\/api\/2\.26\/events$/;
 
-/** The array that the caller has started: its address, its directory, and a folder for pictures. */
-export function arrayOf(environment) {
-  const directory = environment.IBID_DATA;
+/** What the console needs to log in to an array. */
+function accessTo(directory) {
   const { url, iqn, iscsi } = JSON.parse(readFileSync(join(directory, 'endpoints.json'), 'utf8'));
-  const token = readFileSync(join(directory, 'admin-token'), 'utf8').trim();
+  return { url, iqn, iscsi, directory, token: readFileSync(join(directory, 'admin-token'), 'utf8').trim() };
+}
+
+/**
+ * The array that the caller has started: its address, its directory, and a folder for pictures; and another array, `peer`, which
+ * listens for connections.
+ */
+export function arrayOf(environment) {
+  const { url, iqn, iscsi, directory, token } = accessTo(environment.IBID_DATA);
+  const peer = environment.IBID_PEER && accessTo(environment.IBID_PEER);
   const portals = iscsi.map((portal) => `iscsi://${portal}/${iqn}`);
   const host = (...options) => promisify(execFile)(environment.IBID_HOST, options);
   const load = (...options) => spawn(environment.IBID_HOST, options, { stdio: 'ignore' });
   const [out, pid] = [environment.IBID_OUT, Number(environment.IBID_PID)];
-  return { url, token, directory, portals, host, load, out, pid };
+  return { url, token, directory, portals, host, load, out, pid, peer };
 }
 
 export function launch(environment) {
@@ -68,6 +76,16 @@ export async function logIn(page, array, path = '/console/') {
   await page.getByLabel('API token', { exact: true }).fill(array.token);
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.locator('main h1').waitFor();
+}
+
+/** A page of a new administrator who may only read. */
+export async function reader(browser, array, client, name) {
+  await client('POST', `/admins?names=${name}`, { role: { name: 'readonly' } });
+  const [made] = (await client('POST', `/admins/api-tokens?names=${name}`, {})).items;
+  const { context, faults } = await watched(browser, array);
+  const page = await context.newPage();
+  await logIn(page, { ...array, token: made.api_token.token });
+  return { context, faults, page };
 }
 
 /** A page on another port of the same host, so that cookies of the same site apply to its requests. */

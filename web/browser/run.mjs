@@ -1,7 +1,7 @@
 /**
  * Checks of the console in a real browser, against a running array. Prints one JSON object a line for each check.
  *
- *   IBID_DATA=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
+ *   IBID_DATA=DIR IBID_PEER=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
  */
 
 import { appearance, firstLoad, labReport } from './appearance.mjs';
@@ -9,6 +9,7 @@ import { charts, paths, settings } from './insight.mjs';
 import { arrayOf, launch } from './kit.mjs';
 import { live } from './live.mjs';
 import { administrators, hosts, protectionGroups, states } from './management.mjs';
+import { links, pods, podsByKeyboard } from './pods.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
 import {
   firstRun,
@@ -34,7 +35,8 @@ const BATCHES = [
     'rare states': states,
     'live updates': live,
   },
-  { 'charts and offloads': charts },
+  { 'pods by mouse': pods, 'connected arrays': links },
+  { 'charts and offloads': charts, 'pods by keyboard': podsByKeyboard },
   { 'paths of hosts': paths, 'a report of the lab': labReport },
   { settings },
   { 'pages of another origin': foreignOrigin, 'hostile names': hostileNames },

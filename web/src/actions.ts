@@ -25,7 +25,7 @@ async function inBatches(
 }
 
 /** Calls in batches. If one is refused, the message says what was done before it. */
-async function allInBatches(
+export async function allInBatches(
   names: string[],
   each: (names: string) => Promise<unknown>,
   message: (names: string[]) => string,

@@ -8,6 +8,7 @@ import { Shell } from './parts/Shell';
 import { text } from './text';
 
 export type RangeSearch = { range?: Range };
+export type PodSearch = { f?: string; sort?: string; destroyed?: boolean };
 export type VolumeSearch = RangeSearch & { f?: string; sort?: string; destroyed?: boolean; tab?: string };
 
 const asText = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
@@ -54,6 +55,30 @@ const volume = createRoute({
   getParentRoute: () => volumes,
   path: '$name',
   component: lazyRouteComponent(() => import('./pages/VolumeDrawer'), 'VolumeDrawer'),
+});
+
+const pods = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/pods',
+  validateSearch: (search: Record<string, unknown>): PodSearch => ({
+    f: asText(search.f),
+    sort: asText(search.sort),
+    destroyed: search.destroyed === true || undefined,
+  }),
+  component: lazyRouteComponent(() => import('./pages/Pods'), 'Pods'),
+});
+
+const pod = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/pods/$name',
+  validateSearch: withRange,
+  component: lazyRouteComponent(() => import('./pages/PodPage'), 'PodPage'),
+});
+
+const arrayConnections = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/array-connections',
+  component: lazyRouteComponent(() => import('./pages/ArrayConnections'), 'ArrayConnections'),
 });
 
 const protection = createRoute({
@@ -152,6 +177,9 @@ export const router = createRouter({
     host,
     hostGroups,
     hostGroup,
+    pods,
+    pod,
+    arrayConnections,
     performance,
     array,
     alerts,

@@ -28,6 +28,8 @@ export const text = {
     volumes: 'Volumes',
     protection: 'Protection',
     hosts: 'Hosts',
+    pods: 'Pods',
+    arrayConnections: 'Connected arrays',
     insight: 'Insight',
     performance: 'Performance',
     lab: 'Lab reports',
@@ -104,6 +106,10 @@ export const text = {
       invalid_filter: 'Check the condition. Fields: name, size, written, stored, reduction, hosts, created.',
       out_of_space: 'Eradicate destroyed volumes or grow the array.',
       lun_in_use: 'Another volume has taken the LUN. Connect without a LUN to get a free one.',
+      quota_exceeded: 'Raise the quota of the pod, or choose a smaller size.',
+      pod_exists: 'Choose another name. The pod may be among the destroyed ones, which keep their names.',
+      array_connection_failed:
+        'A key is for one attempt. If this one reached the other array, make a new key there.',
     } as Record<string, string>,
     pageTitle: 'This page failed',
     reload: 'Reload',
@@ -133,6 +139,12 @@ export const text = {
     role: (name: string, role: string) => `${name} has the role ${role}.`,
     tokenRemoved: (name: string) => `${name} has no token any more.`,
     grown: (capacity: string) => `The array has ${capacity}.`,
+    moved: (list: string[], pod: string | null) =>
+      pod === null ? `${names(list)} moved out of the pod.` : `${names(list)} moved to ${pod}.`,
+    arrayConnected: (name: string) => `Connected to ${name}.`,
+    arrayDisconnected: (name: string) => `Disconnected from ${name}.`,
+    distance: (name: string, isNear: boolean) =>
+      isNear ? `No distance to ${name} is simulated.` : `Distance to ${name} changed.`,
   },
   overview: {
     kicker: (array: string) => `Array ${array}`,
@@ -252,6 +264,7 @@ export const text = {
       ['large', 'size >= 1T'],
       ['reduces badly', 'reduction < 1.5 and stored > 10G'],
       ['nothing written', 'written = 0'],
+      ['in a pod', "pod = '*'"],
     ] as [string, string][],
     columns: {
       name: 'Name',
@@ -299,6 +312,8 @@ export const text = {
     naa: 'NAA',
     created: 'Created',
     source: 'Copied from',
+    pod: 'Pod',
+    volumeGroup: 'Volume group',
     limits: 'Limits',
     noLimit: 'none',
     bandwidth: (size: string) => `${size}/s`,
@@ -346,6 +361,19 @@ export const text = {
     role: 'Role',
     deleteAdmin: 'Delete',
     removeToken: 'Remove token',
+    newPod: 'New pod',
+    quota: 'Quota',
+    moveIn: 'Move volumes in',
+    moveOut: 'Move out',
+    move: 'Move',
+    newKey: 'Connection key',
+    makeKey: 'Make a key',
+    connectArray: 'Connect an array',
+    linkTest: 'Link test',
+    runTest: 'Run the test',
+    distance: 'Distance',
+    address: 'Address',
+    end: 'End the simulation',
   },
   forms: {
     createNote: 'It takes no space until a host writes to it.',
@@ -435,6 +463,55 @@ export const text = {
     removeTokenNote: 'The token and all its sessions end now. The administrator stays.',
     valid: 'Valid for (optional)',
     validHint: 'for example 90d; empty: no limit',
+    pod: 'Pod',
+    inPod: 'In the pod (optional)',
+    noPod: 'no pod',
+    podNote: 'Its volumes are named POD::VOLUME, and it is on this array only.',
+    quotaField: 'Quota (optional)',
+    quotaHint: '1 MiB to 4 PiB for the sizes of its volumes together; empty: none',
+    quotaUnreadable: 'A quota is from 1 MiB to 4 PiB.',
+    quotaNote: (used: string) =>
+      `Its volumes have ${used} together. Written data, snapshots and destroyed volumes do not count.`,
+    quotaBelow: 'This is less than its volumes have. They can shrink and leave; none can be added or grow.',
+    clonePodNote:
+      'All its volumes are copied at one instant and share their data with the source. Snapshots and connections are not copied.',
+    eradicatePodNote:
+      'Its volumes and their snapshots are removed now, with those destroyed before. This cannot be undone.',
+    moveNote: 'Names change, and nothing else: hosts keep reading and writing.',
+    moveTo: 'Move to',
+    moves: (from: string, to: string) => `${from} becomes ${to}.`,
+    ownName: (container: string) => `after ${container}; a rename keeps its place`,
+    keyNote:
+      'A key lets one array connect to this one. It is valid for 30 minutes and for one attempt, good or bad, and takes the place of the key before.',
+    keyMade: (time: string) => `Valid until ${time}, for one attempt. Then, on the other array:`,
+    keyDone: 'Done',
+    connectArrayNote:
+      'This array makes the link, and makes it again when it is lost. No replicated data crosses it yet.',
+    address: 'Address of the other array',
+    addressHint: 'its --link address: HOST or HOST:PORT; the port is 8117 by default',
+    key: 'Connection key',
+    keyHint: 'made on the other array, by: ibid array connection-key',
+    expected: 'Name of the other array (optional)',
+    expectedHint: 'If given, the arrays connect only if it has this name.',
+    disconnectArrayNote:
+      'The other array removes the connection too if the link is up. To connect again, a new key is needed.',
+    addressNote: 'For an array that has moved. Its certificate stays the same.',
+    distanceNote:
+      'For tests: the link behaves as one over this distance. It stays after a restart, and the console shows it.',
+    rtt: 'Added to each round trip',
+    rttHint: 'for example 4ms or 500us; 0 for nothing',
+    jitter: 'Random part of it, at most',
+    microsUnreadable: 'Write a time such as 4ms. Both together are at most 500 ms.',
+    rate: 'Bytes per second and direction (optional)',
+    rateHint: 'at least 1MiB; empty: no limit',
+    cut: 'Cut',
+    cuts: {
+      none: 'nothing is cut',
+      in: 'nothing arrives here',
+      out: 'nothing leaves here',
+      both: 'nothing arrives or leaves',
+    },
+    linkTestNote: 'Measures for one second in each direction, beside what else crosses the link.',
   },
   /** Titles of the dialogs. */
   titles: (request: Request): string => {
@@ -487,8 +564,31 @@ export const text = {
         return `Limits of ${request.volume.name}`;
       case 'restore':
         return `Restore ${request.volume} from ${request.from}`;
+      case 'pod':
+        return 'New pod';
+      case 'clonePod':
+        return `Clone ${request.source}`;
+      case 'quota':
+        return `Quota of ${request.pod.name}`;
+      case 'moveIn':
+        return `Move volumes to ${request.pod}`;
+      case 'move':
+        return `Move ${names(request.names)}`;
+      case 'connectionKey':
+        return 'Connection key';
+      case 'connectArray':
+        return 'Connect an array';
+      case 'disconnectArray':
+        return `Disconnect from ${request.name}`;
+      case 'linkAddress':
+        return `Address of ${request.name}`;
+      case 'linkTest':
+        return `Link test with ${request.name}`;
+      case 'distance':
+        return `Distance to ${request.link.name}`;
       case 'eradicate':
       case 'eradicateGroup':
+      case 'eradicatePod':
         return `Eradicate ${request.name}`;
     }
   },
@@ -552,6 +652,114 @@ export const text = {
     paths: (connected: number, used: number) =>
       used === 0 ? 'not logged in' : `${count(connected)} of ${count(used)} paths`,
     shared: (group: string) => `by ${group}`,
+  },
+  pods: {
+    kicker: 'Storage',
+    title: 'Pods',
+    summary: (n: number) => plural(n, 'pod', 'pods'),
+    matching: (n: number) => `${plural(n, 'pod matches', 'pods match')}`,
+    onOne: 'A pod is on one array: none can be stretched over two arrays yet.',
+    views: 'Pods or connected arrays',
+    filter: 'Filter pods',
+    filterHint: "a word, or: name='dc*' and stored > 20G",
+    columns: {
+      name: 'Pod',
+      volumes: 'Volumes',
+      size: 'Size',
+      quota: 'Quota',
+      stored: 'Stored',
+      array: 'Array',
+      state: 'State',
+    },
+    quotaUsed: (part: string) => `${part} of it in use`,
+    row: (volumes: number, size: string) => `${plural(volumes, 'volume', 'volumes')}, ${size}`,
+    empty:
+      'A pod is a container of volumes with names of its own. It can have a quota, and be cloned or destroyed as a whole.',
+    emptyDestroyed: 'Destroyed pods wait here until they are eradicated. There are none.',
+    noMatch: 'No pod matches this filter.',
+  },
+  pod: {
+    kicker: 'Pod',
+    gone: 'There is no such pod.',
+    back: 'All pods',
+    size: (volumes: string) => `${volumes} of volumes`,
+    destroyed: (time: string) => `Destroyed with its volumes. Recoverable for ${time}.`,
+    space: 'Space and quota',
+    used: 'Sizes of its volumes',
+    quota: 'Quota',
+    noQuota: 'none',
+    overQuota: 'The volumes exceed the quota: they can shrink and leave; none can be added or grow.',
+    written: 'Written by hosts',
+    stored: 'Stored, reduced',
+    created: 'Created',
+    source: 'Cloned from',
+    arrays: 'Arrays',
+    thisArray: 'this array',
+    preferred: 'Preferred at a tie',
+    notPreferred: 'none: no other array serves the pod',
+    mediator: 'Mediator',
+    notAsked: 'not asked',
+    onlyHere: (array: string) =>
+      `Its data is on ${array} only. While ${array} does not serve, hosts cannot use these volumes. Stretching a pod over two arrays is not possible yet.`,
+    connected: 'A volume of it is connected, so it cannot be destroyed.',
+    volumes: 'Volumes',
+    noVolumes: 'The pod has no volumes yet.',
+    filter: 'Filter volumes of the pod',
+    inVolumes: 'Show among all volumes',
+    volume: (size: string, stored: string, hosts: number) =>
+      `${size}, ${stored} stored, ${plural(hosts, 'host', 'hosts')}`,
+    performance: 'Performance',
+  },
+  links: {
+    kicker: 'Storage',
+    title: 'Connected arrays',
+    summary: (n: number) => plural(n, 'connected array', 'connected arrays'),
+    noData: 'No replicated data crosses a link yet.',
+    empty:
+      'Two arrays connect with a key. Make one on the array that serves with --link, and connect from the other. The link is the base of pods on two arrays; no replicated data crosses it yet.',
+    status: {
+      connected: 'connected',
+      partially_connected: 'without its data connection',
+      connecting: 'not connected',
+    } as Record<string, string>,
+    since: (time: string) => `since ${time}`,
+    thisArray: 'this array',
+    makes: 'makes the link',
+    accepts: 'accepts the link',
+    listens: (address: string) => `reached at ${address}`,
+    connects: (address: string) => `connects from ${address}`,
+    connectsHere: 'connects to this array',
+    roundTrip: 'round trip',
+    between: (least: string, most: string) => `${least} to ${most}`,
+    noSession: 'no session',
+    traffic: (out: string, into: string) => `${out} sent, ${into} received`,
+    simulated: 'Simulated distance:',
+    simulatedParts: {
+      rtt: (time: string) => `${time} added to each round trip`,
+      jitter: (time: string) => `up to ${time} more at random`,
+      rate: (rate: string) => `at most ${rate}`,
+      in: 'nothing arrives here',
+      out: 'nothing leaves here',
+      both: 'cut in both directions',
+    },
+    version: 'Version',
+    clock: 'Its clock',
+    clockEven: 'within 50 ms of this one',
+    clockAhead: (time: string) => `${time} ahead of this one`,
+    clockBehind: (time: string) => `${time} behind this one`,
+    sessions: 'Sessions since the start',
+    certificate: 'Certificate, SHA-256',
+    test: {
+      rtt: 'Round trip',
+      loaded: 'Round trip under load',
+      median: (median: string, least: string, most: string) => `${median}, from ${least} to ${most}`,
+      sent: 'Rate to it',
+      received: 'Rate from it',
+      heartbeats: 'Heartbeats',
+      answered: (sent: number, lost: number) => `${count(sent)} sent, ${count(lost)} without an answer`,
+      simulated: 'The figures include a simulated distance.',
+      running: 'Measuring…',
+    },
   },
   protection: {
     groups: 'Protection groups',
@@ -690,7 +898,11 @@ export const text = {
       2: { label: 'Show the volume' },
       3: { label: 'Show the scrub', to: '/array' },
       12: { label: 'Show destroyed volumes', to: '/volumes', search: { destroyed: true } },
-    } as Record<number, { label: string; to?: '/volumes' | '/array'; search?: { destroyed: boolean } }>,
+      16: { label: 'Show the link', to: '/array-connections' },
+    } as Record<
+      number,
+      { label: string; to?: '/volumes' | '/array' | '/array-connections'; search?: { destroyed: boolean } }
+    >,
   },
   activity: {
     kicker: 'Array',
@@ -890,6 +1102,7 @@ export const text = {
       host: 'host',
       hostGroup: 'host group',
       protectionGroup: 'protection group',
+      pod: 'pod',
     },
   },
   keys: {
@@ -906,6 +1119,7 @@ export const text = {
       ['R', 'Refresh'],
       ['G O, G V, G P', 'Overview, volumes, protection'],
       ['G H, G G', 'Hosts, host groups'],
+      ['G D, G N', 'Pods, connected arrays'],
       ['G F, G A', 'Performance, array'],
       ['G L, G C, G S', 'Alerts, activity, settings'],
       ['?', 'These keys'],

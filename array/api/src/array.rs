@@ -292,7 +292,8 @@ pub struct Space {
     /// Always null, as in the dialect.
     #[serde(default)]
     pub unique_effective: Option<u64>,
-    /// The same as `total_provisioned`.
+    /// The same as `total_provisioned`; for a pod, without its destroyed volumes, which do not
+    /// count towards its quota.
     #[serde(default)]
     pub used_provisioned: Option<u64>,
     /// Bytes that hosts wrote and did not unmap.

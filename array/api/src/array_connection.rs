@@ -144,6 +144,9 @@ pub struct ArrayConnectionKey {
     pub created: u64,
     /// In milliseconds since 1970; 0 without a key.
     pub expires: u64,
+    /// Address of this array's link, to which the other array connects; null without a key. (Ibid
+    /// extension.)
+    pub address: Option<String>,
 }
 
 /// One TCP connection of a link.

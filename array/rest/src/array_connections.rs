@@ -224,8 +224,13 @@ pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     Answer::empty()
 }
 
-fn show_key(key: &KeyText) -> ArrayConnectionKey {
-    ArrayConnectionKey { connection_key: key.text.to_string(), created: key.created_ms, expires: key.expires_ms }
+fn show_key(call: &Call, key: &KeyText) -> ArrayConnectionKey {
+    ArrayConnectionKey {
+        connection_key: key.text.to_string(),
+        created: key.created_ms,
+        expires: key.expires_ms,
+        address: call.app.links.listening().map(|address| address.to_string()),
+    }
 }
 
 /// Answers `GET /array-connections/connection-key`: the key that waits for its use, or a new one.
@@ -236,13 +241,13 @@ pub(crate) fn key(call: &Call) -> Result<Answer, RestError> {
     call.query.flag("encrypted")?;
     let may_see = call.role >= Role::ArrayAdmin && call.app.links.listening().is_some();
     let key = match may_see {
-        false => ArrayConnectionKey { connection_key: String::new(), created: 0, expires: 0 },
+        false => ArrayConnectionKey { connection_key: String::new(), created: 0, expires: 0, address: None },
         true => {
             let key = call.app.links.key().map_err(|error| failed(error, None))?;
             if key.is_new {
                 call.record();
             }
-            show_key(&key)
+            show_key(call, &key)
         }
     };
     page(vec![key], &call.query, &["created"])
@@ -255,7 +260,7 @@ pub(crate) fn new_key(call: &Call) -> Result<Answer, RestError> {
     let key = call.app.links.new_key().map_err(|error| failed(error, None))?;
     call.record();
     tracing::info!(by = call.admin, "connection key made");
-    Answer::all(vec![show_key(&key)])
+    Answer::all(vec![show_key(call, &key)])
 }
 
 /// Answers `POST /array-connections/test?names=…`. (Ibid extension.)

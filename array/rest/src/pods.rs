@@ -18,10 +18,10 @@ const DEFAULT_MEDIATOR: &str = "purestorage";
 const PROMOTED: &str = "promoted";
 const NOT_STRETCHED: &str = "this version keeps a pod on one array";
 
-/// Returns the space of all volumes of a pod.
+/// Returns the space of all volumes of a pod. `used_provisioned` is what counts towards its quota.
 pub(crate) fn space_of(app: &App, state: &CatalogState, pod: &Pod) -> Space {
     let volumes: Vec<&Volume> = state.volumes_of_pod(pod).map(|volume| &**volume).collect();
-    app.space.of_volumes(&volumes)
+    Space { used_provisioned: Some(state.provisioned_in_pod(pod)), ..app.space.of_volumes(&volumes) }
 }
 
 fn reference_to_array(state: &CatalogState) -> Reference {

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import which
 
 from ibid_tests.kit.array import Array
-from ibid_tests.kit.procs import Failed
+from ibid_tests.kit.procs import Failed, free_ports
 from ibid_tests.outside import linux
 from ibid_tests.outside.result import Lab, Result, Skip
 
@@ -31,17 +31,26 @@ def run(lab: Lab) -> Iterator[Result]:
         return
     if not node or not (WEB / "node_modules").exists():
         raise Failed("the suite needs Node and its libraries: scripts/setup.sh test console")
-    with Array(lab.bin, base=lab.scratch("arrays")) as array:
+    (port,) = free_ports(1)
+    beta = ["--name", "beta", "--number", "2", "--link", f"127.0.0.1:{port}"]
+    with (
+        Array(lab.bin, base=lab.scratch("arrays")) as array,
+        Array(lab.bin, capacity="1GiB", portals=1, args=beta, base=lab.scratch("arrays")) as peer,
+    ):
         array.start()
-        yield from in_browser(lab, node, browser, array)
+        peer.start()
+        yield from in_browser(lab, node, browser, array, peer=peer)
     yield from as_printed(lab, node, browser)
 
 
-def in_browser(lab: Lab, node: str, browser: str, array: Array, *names: str) -> Iterator[Result]:
-    """Runs the checks with these names, or all of an array that is new."""
+def in_browser(
+    lab: Lab, node: str, browser: str, array: Array, *names: str, peer: Array | None = None
+) -> Iterator[Result]:
+    """Runs the checks with these names, or all of an array that is new. `peer` listens for connections of other arrays."""
     environment = {
         **os.environ,
         "IBID_DATA": str(array.data),
+        "IBID_PEER": str(peer.data) if peer else "",
         "IBID_PID": str(array.process.pid),
         "IBID_OUT": str(lab.scratch("console").resolve()),
         "IBID_HOST": str(lab.bin / "ibid-host"),

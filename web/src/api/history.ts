@@ -26,8 +26,8 @@ export const DEFAULT_RANGE: Range = '1h';
 export const asRange = (value: unknown): Range | undefined =>
   typeof value === 'string' && value in RANGES ? (value as Range) : undefined;
 
-/** Whose performance: the array, or one volume, host or port. */
-export type Subject = { kind: 'arrays' } | { kind: 'volumes' | 'hosts' | 'ports'; name: string };
+/** Whose performance: the array, or one volume, host, port or pod. */
+export type Subject = { kind: 'arrays' } | { kind: 'volumes' | 'hosts' | 'ports' | 'pods'; name: string };
 
 const LIVE_MS = 5 * SECOND;
 /** Pages of one answer. More points than that are not kept by the array. */

@@ -1,6 +1,7 @@
 /** What the console reads, and how often without live updates. Nothing is read while the tab is hidden. */
 
 import { QueryCache, QueryClient, useQuery } from '@tanstack/react-query';
+import { quoted } from '../format/filter';
 import { ApiError, call, type Params } from './client';
 import { pace } from './live';
 import { noteAnswer, noteFailure } from './session';
@@ -8,6 +9,7 @@ import type {
   Admin,
   AdminSession,
   Alert,
+  ArrayConnection,
   ArrayInfo,
   Audit,
   Connection,
@@ -21,6 +23,7 @@ import type {
   Member,
   Offload,
   Performance,
+  Pod,
   Port,
   ProtectionGroup,
   RefusedLogin,
@@ -86,6 +89,21 @@ export const volumeWindow = (view: VolumeView, index: number) => ({
     LIST_MS,
   ),
 });
+
+/** Pods of a view, all of them: an array has at most 500. */
+export const usePods = ({ filter, sort, destroyed }: VolumeView) =>
+  useQuery(whole<Pod>('/pods', { filter, sort, destroyed }, LIST_MS));
+
+/** All pods, destroyed ones too. */
+export const useAllPods = (isEnabled = true) =>
+  useQuery({ ...whole<Pod>('/pods', {}, LIST_MS), enabled: isEnabled });
+
+/** Volumes of a pod, destroyed ones too. */
+export const useVolumesOfPod = (pod: string) =>
+  useQuery(whole<Volume>('/volumes', { filter: `pod.name=${quoted(pod)}` }, LIST_MS));
+
+export const useArrayConnections = (isEnabled = true) =>
+  useQuery({ ...whole<ArrayConnection>('/array-connections', {}, DETAIL_MS), enabled: isEnabled });
 
 /** Names of all volumes of a view. */
 export async function namesOf(view: VolumeView): Promise<string[]> {

@@ -18,6 +18,8 @@ export type Space = {
   total_physical: number | null;
   total_provisioned: number;
   unique: number | null;
+  /** Of a pod: what counts towards its quota. */
+  used_provisioned: number | null;
   virtual: number | null;
 };
 
@@ -41,6 +43,7 @@ export type Volume = {
   connection_count: number;
   created: number;
   destroyed: boolean;
+  pod: Reference;
   provisioned: number;
   qos: { bandwidth_limit: number | null; iops_limit: number | null };
   serial: string;
@@ -48,6 +51,7 @@ export type Volume = {
   space: Space;
   threshold_percent: number | null;
   time_remaining: number | null;
+  volume_group: Reference;
 };
 
 export type Snapshot = {
@@ -95,6 +99,67 @@ export type GroupSnapshot = {
   source: Reference;
   suffix: string;
   time_remaining: number | null;
+};
+
+/** A pod on its arrays: one so far. */
+export type Pod = {
+  id: string;
+  name: string;
+  arrays: { id: string; name: string; mediator_status: string; pre_elected: boolean; status: string }[];
+  created: number;
+  destroyed: boolean;
+  failover_preferences: Reference[];
+  quota_limit: number | null;
+  source: Reference;
+  space: Space;
+  time_remaining: number | null;
+  volume_count: number;
+};
+
+export type RoundTrips = { min_usec: number; median_usec: number; max_usec: number };
+
+export type Distance = {
+  rtt_usec: number;
+  jitter_usec: number;
+  bytes_per_second: number | null;
+  cut: string;
+};
+
+/** A connection to another array. `management_address` is null if the other array makes it. */
+export type ArrayConnection = {
+  id: string;
+  name: string;
+  certificate: string;
+  clock_ahead: number | null;
+  management_address: string | null;
+  problem: string | null;
+  received_bytes: number;
+  replication_addresses: string[];
+  rtt: RoundTrips | null;
+  sent_bytes: number;
+  sessions: number;
+  simulated_distance: Distance | null;
+  since: number;
+  status: string;
+  version: string | null;
+};
+
+export type ConnectionKey = {
+  address: string | null;
+  connection_key: string;
+  created: number;
+  expires: number;
+};
+
+export type LinkTest = {
+  name: string;
+  heartbeats: number;
+  is_simulated: boolean;
+  received_bytes_per_second: number;
+  rtt: RoundTrips;
+  rtt_under_load: RoundTrips;
+  sent_bytes_per_second: number;
+  unanswered: number;
 };
 
 export type Member = { group: Reference; member: Reference };

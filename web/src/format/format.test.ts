@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { translate } from './filter';
+import { OF_PODS, translate } from './filter';
 import { commandTime, duration, parseTime, since } from './time';
 import { chosenSize, commandSize, count, exactSize, NONE, parseSize, percent, ratio, size } from './units';
 
@@ -94,6 +94,7 @@ describe('filters', () => {
   it('take words as parts of names', () => {
     expect(translate('web')).toBe("name='*web*'");
     expect(translate('vdi-* prod')).toBe("name='vdi-*' and name='*prod*'");
+    expect(translate('dc1::vm prod/db')).toBe("name='*dc1::vm*' and name='*prod/db*'");
     expect(translate('  ')).toBe('');
   });
   it('translate short names and sizes', () => {
@@ -101,6 +102,10 @@ describe('filters', () => {
       "name = 'vdi-*' and ( space.virtual > 21474836480 or not connection_count = 0 )",
     );
     expect(translate('size>=1.5TiB')).toBe('provisioned >= 1649267441664');
+    expect(translate("pod = 'dc1'")).toBe("pod.name = 'dc1'");
+    expect(translate('size > 1K and quota < 2T', OF_PODS)).toBe(
+      'space.used_provisioned > 1024 and quota_limit < 2199023255552',
+    );
   });
   it('leave names of the interface and quoted text alone', () => {
     expect(translate("name='size 20G' and destroyed")).toBe("name = 'size 20G' and destroyed");

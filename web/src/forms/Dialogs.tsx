@@ -1,7 +1,14 @@
 /** The dialogs of all actions. Each shows its command, and the answer of the array if it is refused. */
 
 import { Modal } from '@mantine/core';
-import { type GroupRequest, open, type Request, useRequest } from '../parts/request';
+import {
+  type GroupRequest,
+  type LinkRequest,
+  open,
+  type PodRequest,
+  type Request,
+  useRequest,
+} from '../parts/request';
 import { text } from '../text';
 import { AdminForm, DeleteAdminForm, RemoveTokenForm, RoleForm, TokenForm } from './admins';
 import {
@@ -14,6 +21,15 @@ import {
   RestoreGroupForm,
 } from './groups';
 import { AddHostsForm, EditHostForm, HostForm, HostGroupForm } from './hosts';
+import {
+  ConnectArrayForm,
+  ConnectionKeyForm,
+  DisconnectArrayForm,
+  DistanceForm,
+  LinkAddressForm,
+  LinkTestForm,
+} from './links';
+import { ClonePodForm, EradicatePodForm, MoveForm, MoveInForm, PodForm, QuotaForm } from './pods';
 import { type Renamed, RenameForm } from './Rename';
 import {
   AttachForm,
@@ -50,7 +66,7 @@ export function Dialogs({ onRenamed }: { onRenamed: Renamed }) {
 function Body({ request, onRenamed }: { request: Request; onRenamed: Renamed }) {
   switch (request.kind) {
     case 'create':
-      return <CreateForm />;
+      return <CreateForm pod={request.pod ?? null} />;
     case 'host':
       return <HostForm initiator={request.iqn ?? ''} />;
     case 'editHost':
@@ -89,8 +105,56 @@ function Body({ request, onRenamed }: { request: Request; onRenamed: Renamed }) 
       return <RestoreForm volume={request.volume} from={request.from} />;
     case 'eradicate':
       return <EradicateForm name={request.name} />;
+    case 'pod':
+    case 'clonePod':
+    case 'quota':
+    case 'moveIn':
+    case 'move':
+    case 'eradicatePod':
+      return <PodBody request={request} onRenamed={onRenamed} />;
+    case 'connectionKey':
+    case 'connectArray':
+    case 'disconnectArray':
+    case 'linkAddress':
+    case 'linkTest':
+    case 'distance':
+      return <LinkBody request={request} />;
     default:
       return <GroupBody request={request} />;
+  }
+}
+
+function PodBody({ request, onRenamed }: { request: PodRequest; onRenamed: Renamed }) {
+  switch (request.kind) {
+    case 'pod':
+      return <PodForm />;
+    case 'clonePod':
+      return <ClonePodForm source={request.source} />;
+    case 'quota':
+      return <QuotaForm pod={request.pod} />;
+    case 'moveIn':
+      return <MoveInForm pod={request.pod} />;
+    case 'move':
+      return <MoveForm names={request.names} onRenamed={onRenamed} />;
+    case 'eradicatePod':
+      return <EradicatePodForm name={request.name} />;
+  }
+}
+
+function LinkBody({ request }: { request: LinkRequest }) {
+  switch (request.kind) {
+    case 'connectionKey':
+      return <ConnectionKeyForm />;
+    case 'connectArray':
+      return <ConnectArrayForm />;
+    case 'disconnectArray':
+      return <DisconnectArrayForm name={request.name} />;
+    case 'linkAddress':
+      return <LinkAddressForm name={request.name} address={request.address} />;
+    case 'linkTest':
+      return <LinkTestForm name={request.name} />;
+    case 'distance':
+      return <DistanceForm link={request.link} />;
   }
 }
 

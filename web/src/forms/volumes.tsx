@@ -1,11 +1,11 @@
 /** Forms of volumes: create, connect, snapshot, clone, resize, restore, eradicate. */
 
-import { Autocomplete } from '@mantine/core';
+import { Autocomplete, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import * as actions from '../actions';
 import { commands, type Initiator } from '../actions';
-import { volumeWindow } from '../api/queries';
+import { useAllPods, volumeWindow } from '../api/queries';
 import type { Volume } from '../api/types';
 import { translate } from '../format/filter';
 import { commandSize } from '../format/units';
@@ -14,8 +14,12 @@ import { text } from '../text';
 import { bytesOf, Field, Form, InitiatorSelect } from './Form';
 import { readLimits } from './limits';
 
-export function CreateForm() {
-  const [name, setName] = useState('');
+export function CreateForm({ pod: first }: { pod: string | null }) {
+  const [own, setName] = useState('');
+  const [pod, setPod] = useState(first);
+  const pods = useAllPods();
+  const present = (pods.data ?? []).filter(({ destroyed }) => !destroyed);
+  const name = pod === null || own === '' ? own : `${pod}::${own}`;
   const [size, setSize] = useState('1TiB');
   const [to, setTo] = useState<Initiator | null>(null);
   const bytes = bytesOf(size);
@@ -34,7 +38,7 @@ export function CreateForm() {
       isReady={name !== '' && bytes > 0}
       run={run}
     >
-      <Field label={text.common.name} value={name} onChange={setName} hint={text.forms.nameHint} first />
+      <Field label={text.common.name} value={own} onChange={setName} hint={text.forms.nameHint} first />
       <Field
         label={text.common.size}
         value={size}
@@ -42,6 +46,19 @@ export function CreateForm() {
         hint={text.forms.sizeHint}
         error={sizeError(size)}
       />
+      {(present.length > 0 || pod !== null) && (
+        <Select
+          label={text.forms.inPod}
+          value={pod}
+          onChange={setPod}
+          data={[...new Set([...present.map(({ name }) => name), ...(pod === null ? [] : [pod])])]}
+          placeholder={text.forms.noPod}
+          searchable
+          clearable
+          limit={100}
+          comboboxProps={{ withinPortal: false }}
+        />
+      )}
       <InitiatorSelect label={text.forms.connectTo} value={to} onChange={setTo} />
     </Form>
   );

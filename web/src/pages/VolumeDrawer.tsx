@@ -135,6 +135,7 @@ function Actions({ volume }: { volume: Volume }) {
             {text.verbs.rename}
           </Menu.Item>
           <Menu.Item onClick={() => open({ kind: 'resize', volume })}>{text.verbs.resize}</Menu.Item>
+          <Menu.Item onClick={() => open({ kind: 'move', names })}>{text.verbs.move}</Menu.Item>
           <Menu.Item onClick={() => open({ kind: 'limits', volume })}>{text.verbs.limits}</Menu.Item>
           <Menu.Item onClick={() => open({ kind: 'protect', names })}>{text.verbs.protect}</Menu.Item>
           <Menu.Item
@@ -212,6 +213,18 @@ function Summary({ volume }: { volume: Volume }) {
           {volume.source.name && (
             <Pair label={text.volume.source}>
               <Name>{volume.source.name}</Name>
+            </Pair>
+          )}
+          {volume.pod.name && (
+            <Pair label={text.volume.pod}>
+              <Link to="/pods/$name" params={{ name: volume.pod.name }}>
+                <Name>{volume.pod.name}</Name>
+              </Link>
+            </Pair>
+          )}
+          {volume.volume_group.name && (
+            <Pair label={text.volume.volumeGroup}>
+              <Name>{volume.volume_group.name}</Name>
             </Pair>
           )}
           <Pair label={text.volume.limits}>{limits(volume)}</Pair>

@@ -454,6 +454,9 @@ function Bulk({ names, isDestroyed, clear, total, selectAll }: BulkProps) {
           >
             {text.verbs.protect}
           </button>
+          <button type="button" className="btn small" onClick={() => open({ kind: 'move', names })}>
+            {text.verbs.move}
+          </button>
           <button type="button" className="btn small" onClick={() => run(() => actions.destroy(names))}>
             {text.verbs.destroy}
           </button>

@@ -17,6 +17,8 @@ const PAGES = {
   p: '/protection',
   h: '/hosts',
   g: '/host-groups',
+  d: '/pods',
+  n: '/array-connections',
   f: '/performance',
   a: '/array',
   l: '/alerts',

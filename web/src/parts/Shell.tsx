@@ -31,6 +31,7 @@ type Destination = {
     | '/volumes'
     | '/protection'
     | '/hosts'
+    | '/pods'
     | '/performance'
     | '/lab'
     | '/array'
@@ -47,6 +48,7 @@ const STORAGE: Destination[] = [
   { to: '/protection', icon: 'protection', label: text.nav.protection },
   { to: '/hosts', icon: 'hosts', label: text.nav.hosts },
 ];
+const PODS: Destination = { to: '/pods', icon: 'pods', label: text.nav.pods };
 const PERFORMANCE: Destination = {
   to: '/performance',
   icon: 'performance',
@@ -109,6 +111,7 @@ const PAGE_OF = {
   host: '/hosts/$name',
   hostGroup: '/host-groups/$name',
   protectionGroup: '/protection/$name',
+  pod: '/pods/$name',
 } as const;
 
 /** Parts that are loaded when they open first. They stay, so that they close like any other. */
@@ -172,7 +175,7 @@ function Bottom() {
       </nav>
       <Modal opened={isOpen} onClose={() => setOpen(false)} title={text.nav.more} zIndex={310}>
         <nav className="more" aria-label={text.nav.more}>
-          {[PERFORMANCE, LAB, ARRAY[0], ...ARRAY.slice(2), HELP].map(
+          {[PODS, PERFORMANCE, LAB, ARRAY[0], ...ARRAY.slice(2), HELP].map(
             (item) => item && <NavLink key={item.to} item={item} onClick={() => setOpen(false)} />,
           )}
         </nav>
@@ -183,8 +186,10 @@ function Bottom() {
 
 function NavLink({ item, onClick }: { item: Destination; onClick?: () => void }) {
   const { pathname } = useLocation();
-  // The groups of hosts have addresses of their own, but belong to the page of the hosts.
-  const isWithin = item.to === '/hosts' && pathname.startsWith('/host-groups');
+  // Some pages have addresses of their own, but are reached from another one.
+  const isWithin =
+    (item.to === '/hosts' && pathname.startsWith('/host-groups')) ||
+    (item.to === '/pods' && pathname.startsWith('/array-connections'));
   return (
     <Link
       to={item.to}
@@ -205,7 +210,7 @@ function Side({ version }: { version: string | undefined }) {
     <nav className="side" aria-label={text.nav.label}>
       <NavLink item={OVERVIEW} />
       <p className="group">{text.nav.storage}</p>
-      {STORAGE.map((item) => (
+      {[...STORAGE, PODS].map((item) => (
         <NavLink key={item.to} item={item} />
       ))}
       <p className="group">{text.nav.insight}</p>

@@ -4,13 +4,13 @@ import { useSyncExternalStore } from 'react';
 import type * as actions from '../actions';
 import type { Initiator } from '../actions';
 import { refresh } from '../api/queries';
-import type { Admin, Host, ProtectionGroup, Volume } from '../api/types';
+import type { Admin, ArrayConnection, Host, Pod, ProtectionGroup, Volume } from '../api/types';
 import { parseSize } from '../format/units';
 import { text } from '../text';
 import { notify } from './notices';
 
 /** Kinds of objects with a name that can be changed. */
-export type Kind = 'volume' | 'host' | 'hostGroup' | 'protectionGroup';
+export type Kind = 'volume' | 'host' | 'hostGroup' | 'protectionGroup' | 'pod';
 
 /** Dialogs of protection groups. */
 export type GroupRequest =
@@ -20,9 +20,28 @@ export type GroupRequest =
   | { kind: 'restoreGroup'; snapshot: string; volumes: string[] }
   | { kind: 'eradicateGroup'; name: string };
 
+/** Dialogs of pods and of moves between them. */
+export type PodRequest =
+  | { kind: 'pod' }
+  | { kind: 'clonePod'; source: string }
+  | { kind: 'quota'; pod: Pod }
+  | { kind: 'moveIn'; pod: string }
+  | { kind: 'move'; names: string[] }
+  | { kind: 'eradicatePod'; name: string };
+
+/** Dialogs of connections to other arrays. */
+export type LinkRequest =
+  | { kind: 'connectionKey' | 'connectArray' }
+  | { kind: 'disconnectArray' | 'linkTest'; name: string }
+  | { kind: 'linkAddress'; name: string; address: string }
+  | { kind: 'distance'; link: ArrayConnection };
+
 export type Request =
   | GroupRequest
-  | { kind: 'create' | 'hostGroup' | 'admin' }
+  | PodRequest
+  | LinkRequest
+  | { kind: 'create'; pod?: string }
+  | { kind: 'hostGroup' | 'admin' }
   | { kind: 'host'; iqn?: string }
   | { kind: 'editHost'; host: Host }
   | { kind: 'addHosts'; group: string }

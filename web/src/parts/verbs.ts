@@ -6,6 +6,8 @@ import * as actions from '../actions';
 import { commands } from '../actions';
 import {
   refresh,
+  useAllPods,
+  useArrayConnections,
   useConnections,
   useHostGroups,
   useHosts,
@@ -16,9 +18,12 @@ import {
 } from '../api/queries';
 import { includes, type Role } from '../api/roles';
 import { useSession } from '../api/session';
-import type { Host, ProtectionGroup, Volume } from '../api/types';
+import type { ArrayConnection, Host, Pod, ProtectionGroup, Volume } from '../api/types';
 import { translate } from '../format/filter';
 import * as groups from '../groupActions';
+import { linkCommands } from '../linkActions';
+import * as pods from '../podActions';
+import { podCommands } from '../podActions';
 import { text } from '../text';
 import { leave, useThemeSwitch } from './frame';
 import { undoLast } from './notices';
@@ -46,7 +51,7 @@ export function useEntries(typed: string): Entry[] {
   const fixed = useFixed();
   // A verb may be typed before the name.
   const name = typed.split(/\s+/).at(-1) ?? '';
-  const found = useFound(/^[\w.-]+$/.test(name) ? name : '');
+  const found = useFound(/^[\w.:/-]+$/.test(name) ? name : '');
   return [...matching([...here, ...fixed], typed, self?.role ?? null), ...found];
 }
 
@@ -61,6 +66,12 @@ function useFixed(): Entry[] {
     { label: text.nav.protection, command: 'ibid snap list', run: () => navigate({ to: '/protection' }) },
     { label: text.nav.hosts, command: 'ibid host list', run: () => navigate({ to: '/hosts' }) },
     { label: text.hostGroup.title, run: () => navigate({ to: '/host-groups' }) },
+    { label: text.nav.pods, command: 'ibid pod list', run: () => navigate({ to: '/pods' }) },
+    {
+      label: text.nav.arrayConnections,
+      command: 'ibid array connections',
+      run: () => navigate({ to: '/array-connections' }),
+    },
     {
       label: text.nav.performance,
       command: 'ibid volume monitor',
@@ -89,6 +100,24 @@ function useFixed(): Entry[] {
       label: text.titles({ kind: 'protectionGroup', names: [] }),
       need: STORAGE,
       run: () => open({ kind: 'protectionGroup', names: [] }),
+    },
+    {
+      label: text.verbs.newPod,
+      command: 'ibid pod create',
+      need: STORAGE,
+      run: () => open({ kind: 'pod' }),
+    },
+    {
+      label: text.verbs.newKey,
+      command: linkCommands.key,
+      need: 'array_admin',
+      run: () => open({ kind: 'connectionKey' }),
+    },
+    {
+      label: text.verbs.connectArray,
+      command: 'ibid array connect',
+      need: 'array_admin',
+      run: () => open({ kind: 'connectArray' }),
     },
     {
       label: text.verbs.newAdmin,
@@ -120,12 +149,18 @@ function useFound(typed: string): Entry[] {
   const view = { filter: translate(typed), sort: 'name', destroyed: false };
   const volumes = useQuery({ ...volumeWindow(view, 0), enabled: typed !== '' });
   const [hosts, hostGroups, protection] = [useHosts(), useHostGroups(typed !== ''), useProtectionGroups()];
+  const allPods = useAllPods(typed !== '');
   if (typed === '') return [];
   const wanted = typed.toLowerCase();
   const named = (objects: { name: string }[] | undefined) =>
     (objects ?? []).filter(({ name }) => name.toLowerCase().includes(wanted)).slice(0, MOST_FOUND);
   const { kinds } = text.palette;
   return [
+    ...named(allPods.data).map(({ name }) => ({
+      label: text.verbs.showVolume(name),
+      command: kinds.pod,
+      run: () => navigate({ to: '/pods/$name', params: { name } }),
+    })),
     ...named(volumes.data?.items).map(({ name }) => ({
       label: text.verbs.showVolume(name),
       command: `ibid volume show ${name}`,
@@ -155,16 +190,23 @@ function useHere(): Entry[] {
   const path = useRouterState({ select: ({ location }) => location.pathname });
   const of = (page: string) => (path.startsWith(`/${page}/`) ? name : '');
   const [volume, host, group, protection] = [of('volumes'), of('hosts'), of('host-groups'), of('protection')];
+  const pod = of('pods');
+  const areLinksOpen = path === '/array-connections';
+  const links = useArrayConnections(areLinksOpen);
+  const allPods = useAllPods(pod !== '');
   const ofVolume = useVolumeVerbs(volume);
   const hosts = useHosts();
   const protections = useProtectionGroups();
   const openHost = hosts.data?.find((one) => host !== '' && one.name === host);
+  const openPod = allPods.data?.find((one) => pod !== '' && one.name === pod);
   const openGroup = protections.data?.find((one) => protection !== '' && one.name === protection);
   return [
     ...ofVolume,
     ...(openHost ? hostVerbs(openHost) : []),
     ...(group === '' ? [] : hostGroupVerbs(group)),
     ...(openGroup ? protectionVerbs(openGroup) : []),
+    ...(openPod ? podVerbs(openPod) : []),
+    ...(areLinksOpen ? (links.data ?? []).flatMap(linkVerbs) : []),
   ];
 }
 
@@ -221,6 +263,7 @@ function volumeVerbs(volume: Volume): Entry[] {
     entry(verbs.connect, name, () => open({ kind: 'connect', names }), 'ibid host connect'),
     entry(verbs.clone, name, () => open({ kind: 'clone', source: name }), 'ibid volume copy'),
     entry(verbs.protect, name, () => open({ kind: 'protect', names })),
+    entry(verbs.move, name, () => open({ kind: 'move', names }), 'ibid volume move'),
     entry(verbs.limits, name, () => open({ kind: 'limits', volume }), 'ibid volume set'),
     entry(verbs.resize, name, () => open({ kind: 'resize', volume }), 'ibid volume resize'),
     entry(verbs.rename, name, () => open({ kind: 'rename', of: 'volume', name }), 'ibid volume rename'),
@@ -262,5 +305,47 @@ function protectionVerbs(group: ProtectionGroup): Entry[] {
     entry(verbs.plan, name, () => open({ kind: 'plan', group })),
     entry(verbs.rename, name, () => open({ kind: 'rename', of: 'protectionGroup', name })),
     entry(verbs.destroy, name, () => perform(() => groups.setGroupDestroyed(name, true))),
+  ];
+}
+
+function podVerbs(pod: Pod): Entry[] {
+  const { name, destroyed } = pod;
+  const { verbs } = text;
+  if (destroyed) {
+    return [
+      entry(verbs.recover, name, () => perform(() => pods.recoverPod(name)), podCommands.recover(name)),
+      entry(verbs.eradicate, name, () => open({ kind: 'eradicatePod', name }), podCommands.eradicate(name)),
+    ];
+  }
+  return [
+    entry(verbs.create, name, () => open({ kind: 'create', pod: name }), 'ibid volume create'),
+    entry(verbs.moveIn, name, () => open({ kind: 'moveIn', pod: name }), 'ibid volume move'),
+    entry(verbs.clone, name, () => open({ kind: 'clonePod', source: name }), 'ibid pod clone'),
+    entry(verbs.quota, name, () => open({ kind: 'quota', pod }), 'ibid pod set'),
+    entry(verbs.rename, name, () => open({ kind: 'rename', of: 'pod', name }), 'ibid pod rename'),
+    entry(verbs.destroy, name, () => perform(() => pods.destroyPod(name)), podCommands.destroy(name)),
+  ];
+}
+
+function linkVerbs(link: ArrayConnection): Entry[] {
+  const { name, management_address: address } = link;
+  const { verbs } = text;
+  const own = (verb: string, need: Role, run: () => unknown, command?: string): Entry => ({
+    ...entry(verb, name, run, command),
+    need,
+  });
+  const move = own(verbs.address, 'array_admin', () =>
+    open({ kind: 'linkAddress', name, address: address ?? '' }),
+  );
+  return [
+    own(verbs.linkTest, 'ops_admin', () => open({ kind: 'linkTest', name }), linkCommands.test(name)),
+    own(verbs.distance, 'array_admin', () => open({ kind: 'distance', link }), 'ibid array distance'),
+    ...(address === null ? [] : [move]),
+    own(
+      verbs.disconnect,
+      'array_admin',
+      () => open({ kind: 'disconnectArray', name }),
+      linkCommands.disconnect(name),
+    ),
   ];
 }

@@ -46,6 +46,7 @@ fn arrays_connect_and_disconnect() {
     let (beta, address) = listening("beta", b"the other array.", &runtime);
     let secret = key(&beta);
     assert_eq!(key(&beta), secret, "the key stays until it is used");
+    assert_eq!(beta.items("GET", "array-connections/connection-key", "")[0]["address"], json!(address));
     let post = json!({"management_address": address, "connection_key": secret, "type": "sync-replication"});
     let made = &alpha.items("POST", "array-connections?names=beta", &post.to_string())[0];
     assert_eq!((&made["name"], &made["management_address"]), (&json!("beta"), &json!(address)));
@@ -120,6 +121,7 @@ fn invalid_connections_are_refused() {
 fn array_without_a_listener_has_no_key() {
     let rest = Rest::new();
     assert_eq!(key(&rest), "");
+    assert_eq!(rest.items("GET", "array-connections/connection-key", "")[0]["address"], Value::Null);
     let refused = rest.refused("POST", "array-connections/connection-key", "").remove(0);
     assert!(refused.contains("does not listen for other arrays; start it with --link"), "{refused}");
     assert!(rest.items("GET", "array-connections/path", "").is_empty());

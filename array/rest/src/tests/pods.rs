@@ -33,6 +33,10 @@ fn pod_lifecycle() {
     let pod = rest.items("GET", "pods?names=p", "")[0].clone();
     assert_eq!((&pod["volume_count"], &pod["space"]["total_provisioned"]), (&json!(2), &json!(2 * GIB)));
     assert_eq!(rest.items("GET", "pods/space?names=p", "")[0]["space"]["total_provisioned"], 2 * GIB);
+    rest.items("PATCH", "volumes?names=p::v1", r#"{"destroyed":true}"#);
+    let space = rest.items("GET", "pods?names=p", "")[0]["space"].clone();
+    assert_eq!((&space["total_provisioned"], &space["used_provisioned"]), (&json!(2 * GIB), &json!(GIB)));
+    rest.items("PATCH", "volumes?names=p::v1", r#"{"destroyed":false}"#);
     assert_eq!(each(&rest.items("GET", "pods/performance", ""), "name"), ["empty", "p"]);
     let id = pod["id"].as_str().unwrap();
     assert_eq!(each(&rest.items("PATCH", &format!("pods?ids={id}"), r#"{"name":"q"}"#), "name"), ["q"]);
