@@ -25,6 +25,10 @@ pub struct ArrayConnection {
     pub replication_transport: String,
     /// `connected`; `partially_connected` without the data connection; `connecting` without a
     /// session.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("enum" = ["connected", "partially_connected", "connecting"]))
+    )]
     pub status: String,
     /// True if the distance simulator limits the rate.
     pub throttled: bool,
@@ -75,7 +79,8 @@ pub struct SimulatedDistance {
     pub jitter_usec: u64,
     /// Limit of each direction; null if unlimited.
     pub bytes_per_second: Option<u64>,
-    /// The directions that are cut, as this array sees them: `none`, `in`, `out` or `both`.
+    /// The directions that are cut, as this array sees them.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["none", "in", "out", "both"])))]
     pub cut: String,
 }
 

@@ -62,7 +62,8 @@ pub use policy::{
 };
 pub use protection::{
     GroupEradication, ProtectionGroup, ProtectionGroupPatch, ProtectionGroupSnapshot, ProtectionGroupSnapshotPatch,
-    ProtectionGroupSnapshotPost, ReplicationSchedule, Retention, SnapshotSchedule, TimeWindow,
+    ProtectionGroupSnapshotPost, ReplicationSchedule, Retention, RetentionPatch, SnapshotSchedule,
+    SnapshotSchedulePatch, TimeWindow,
 };
 pub use snapshot::{VolumeSnapshot, VolumeSnapshotPatch, VolumeSnapshotPost};
 pub use volume::{PriorityAdjustment, Qos, Volume, VolumePatch, VolumePost, VolumeSpace};

@@ -118,7 +118,11 @@ pub struct OffloadPerformance {
     pub host: Reference,
     /// Initiator name.
     pub initiator: String,
-    /// Class: `compare_and_write`, `extended_copy`, `write_same` or `unmap`.
+    /// Class of the commands.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("enum" = ["compare_and_write", "extended_copy", "unmap", "write_same"]))
+    )]
     pub primitive: String,
     /// Commands answered.
     pub commands: u64,

@@ -77,29 +77,59 @@ pub struct TimeWindow {
     pub start: Option<u64>,
 }
 
-/// When snapshots are taken. In a request, missing fields stay as they are.
+/// When snapshots are taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
 pub struct SnapshotSchedule {
     /// Time of day (UTC) in milliseconds, if the frequency is whole days.
     pub at: Option<u64>,
     /// Whether it runs.
-    pub enabled: Option<bool>,
+    pub enabled: bool,
     /// Milliseconds between two snapshots: 5 minutes to 400 days.
-    pub frequency: Option<u64>,
+    pub frequency: u64,
 }
 
-/// How long snapshots are kept. In a request, missing fields stay as they are.
+/// A change of a schedule. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+pub struct SnapshotSchedulePatch {
+    /// Time of day (UTC) in milliseconds, if the frequency is whole days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+    /// Whether it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Milliseconds between two snapshots: 5 minutes to 400 days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<u64>,
+}
+
+/// How long snapshots are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Retention {
     /// Seconds for which all snapshots are kept.
+    pub all_for_sec: u64,
+    /// Days for which `per_day` snapshots of each day are kept afterwards.
+    pub days: u64,
+    /// Snapshots that are kept of each day.
+    pub per_day: u64,
+}
+
+/// A change of a retention. Missing fields stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionPatch {
+    /// Seconds for which all snapshots are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub all_for_sec: Option<u64>,
     /// Days for which `per_day` snapshots of each day are kept afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub days: Option<u64>,
     /// Snapshots that are kept of each day.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub per_day: Option<u64>,
 }
 
@@ -116,10 +146,10 @@ pub struct ProtectionGroupPatch {
     pub name: Option<String>,
     /// When snapshots are taken.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub snapshot_schedule: Option<SnapshotSchedule>,
+    pub snapshot_schedule: Option<SnapshotSchedulePatch>,
     /// How long they are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source_retention: Option<Retention>,
+    pub source_retention: Option<RetentionPatch>,
 }
 
 /// A snapshot of a protection group.

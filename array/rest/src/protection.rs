@@ -41,18 +41,14 @@ fn show(call: &Call, state: &CatalogState, group: &ProtectionGroup, now_ms: u64)
         retention_lock: "unlocked".to_owned(),
         snapshot_schedule: api::SnapshotSchedule {
             at: schedule.at_ms,
-            enabled: Some(schedule.enabled),
-            frequency: Some(schedule.every_ms),
+            enabled: schedule.enabled,
+            frequency: schedule.every_ms,
         },
         source: Reference { id: Some(state.array().id.clone()), name: Some(state.array().name.clone()) },
-        source_retention: api::Retention {
-            all_for_sec: Some(kept.all_for_sec),
-            days: Some(kept.days),
-            per_day: Some(kept.per_day),
-        },
+        source_retention: api::Retention { all_for_sec: kept.all_for_sec, days: kept.days, per_day: kept.per_day },
         space: call.app.space.of_host(&objects),
         target_count: 0,
-        target_retention: api::Retention { all_for_sec: Some(0), days: Some(0), per_day: Some(0) },
+        target_retention: api::Retention::default(),
         time_remaining: time_remaining(call, state, destroyed, now_ms),
         volume_count: group.volumes.len() as u64,
     }

@@ -5,33 +5,7 @@ import { quoted } from '../format/filter';
 import { ApiError, call, type Params } from './client';
 import { pace } from './live';
 import { noteAnswer, noteFailure } from './session';
-import type {
-  Admin,
-  AdminSession,
-  Alert,
-  ArrayConnection,
-  ArrayInfo,
-  Audit,
-  Connection,
-  ConnectionPerformance,
-  Controller,
-  Drive,
-  GroupSnapshot,
-  Host,
-  HostGroup,
-  Items,
-  Member,
-  Offload,
-  Performance,
-  Pod,
-  Port,
-  ProtectionGroup,
-  RefusedLogin,
-  Scrub,
-  Session,
-  Snapshot,
-  Volume,
-} from './types';
+import type { Items, Lists } from './types';
 
 export const LIST_MS = 10_000;
 const DETAIL_MS = 5_000;
@@ -50,32 +24,31 @@ export const queryClient = new QueryClient({
   },
 });
 
-function list<T>(path: string, params: Params, interval: number, isEnabled = true) {
+function list<P extends keyof Lists>(path: P, params: Params, interval: number, isEnabled = true) {
   return {
     queryKey: [path, params],
     queryFn: ({ signal }: { signal: AbortSignal }) =>
-      call<Items<T>>('GET', path, params, undefined, {}, signal),
+      call<Items<Lists[P]>>('GET', path, params, undefined, {}, signal),
     refetchInterval: pace(path, interval),
     enabled: isEnabled,
   } as const;
 }
 
-export const useArray = () =>
-  useQuery({ ...list<ArrayInfo>('/arrays', {}, LIST_MS), select: (data) => data.items[0] });
+export const useArray = () => useQuery({ ...list('/arrays', {}, LIST_MS), select: (data) => data.items[0] });
 
 export const useOpenAlerts = () =>
   useQuery({
-    ...list<Alert>('/alerts', { filter: "state='open'" }, LIST_MS),
+    ...list('/alerts', { filter: "state='open'" }, LIST_MS),
     select: (data) => data.items,
   });
 
 export const useAlerts = () =>
-  useQuery({ ...list<Alert>('/alerts', { sort: 'created-' }, LIST_MS), select: (data) => data.items });
+  useQuery({ ...list('/alerts', { sort: 'created-' }, LIST_MS), select: (data) => data.items });
 
 export type VolumeView = { filter: string; sort: string; destroyed: boolean };
 
 export const volumeWindow = (view: VolumeView, index: number) => ({
-  ...list<Volume>(
+  ...list(
     '/volumes',
     {
       filter: view.filter,
@@ -92,18 +65,18 @@ export const volumeWindow = (view: VolumeView, index: number) => ({
 
 /** Pods of a view, all of them: an array has at most 500. */
 export const usePods = ({ filter, sort, destroyed }: VolumeView) =>
-  useQuery(whole<Pod>('/pods', { filter, sort, destroyed }, LIST_MS));
+  useQuery(whole('/pods', { filter, sort, destroyed }, LIST_MS));
 
 /** All pods, destroyed ones too. */
 export const useAllPods = (isEnabled = true) =>
-  useQuery({ ...whole<Pod>('/pods', {}, LIST_MS), enabled: isEnabled });
+  useQuery({ ...whole('/pods', {}, LIST_MS), enabled: isEnabled });
 
 /** Volumes of a pod, destroyed ones too. */
 export const useVolumesOfPod = (pod: string) =>
-  useQuery(whole<Volume>('/volumes', { filter: `pod.name=${quoted(pod)}` }, LIST_MS));
+  useQuery(whole('/volumes', { filter: `pod.name=${quoted(pod)}` }, LIST_MS));
 
 export const useArrayConnections = (isEnabled = true) =>
-  useQuery({ ...whole<ArrayConnection>('/array-connections', {}, DETAIL_MS), enabled: isEnabled });
+  useQuery({ ...whole('/array-connections', {}, DETAIL_MS), enabled: isEnabled });
 
 /** Names of all volumes of a view. */
 export async function namesOf(view: VolumeView): Promise<string[]> {
@@ -112,14 +85,14 @@ export async function namesOf(view: VolumeView): Promise<string[]> {
     sort: view.sort === 'name' ? undefined : view.sort,
     destroyed: view.destroyed,
   };
-  const { queryFn } = whole<Volume>('/volumes', params, LIST_MS, MOST_SELECTED / 1000);
+  const { queryFn } = whole('/volumes', params, LIST_MS, MOST_SELECTED / 1000);
   const volumes = await queryFn({ signal: new AbortController().signal });
   return volumes.map(({ name }) => name);
 }
 
 export const useLargestVolumes = () =>
   useQuery({
-    ...list<Volume>(
+    ...list(
       '/volumes',
       { destroyed: false, sort: 'space.total_physical-', limit: 6, total_item_count: true },
       LIST_MS,
@@ -128,7 +101,7 @@ export const useLargestVolumes = () =>
 
 export const useDestroyedVolumes = () =>
   useQuery({
-    ...list<Volume>(
+    ...list(
       '/volumes',
       { destroyed: true, sort: 'time_remaining', limit: 5, total_item_count: true },
       LIST_MS,
@@ -137,32 +110,32 @@ export const useDestroyedVolumes = () =>
 
 export const useVolume = (name: string, isEnabled = true) =>
   useQuery({
-    ...list<Volume>('/volumes', { names: name }, DETAIL_MS, isEnabled),
+    ...list('/volumes', { names: name }, DETAIL_MS, isEnabled),
     select: (data) => data.items[0],
   });
 
 export const useSnapshots = (volume: string, isEnabled = true) =>
   useQuery({
-    ...list<Snapshot>('/volume-snapshots', { source_names: volume, sort: 'created-' }, DETAIL_MS, isEnabled),
+    ...list('/volume-snapshots', { source_names: volume, sort: 'created-' }, DETAIL_MS, isEnabled),
     select: (data) => data.items,
   });
 
 /** Snapshots of the volumes of a group that are not destroyed. */
 export const useSnapshotsOf = (volumes: string[]) =>
   useQuery({
-    ...whole<Snapshot>('/volume-snapshots', { source_names: volumes.join(','), destroyed: false }, SLOW_MS),
+    ...whole('/volume-snapshots', { source_names: volumes.join(','), destroyed: false }, SLOW_MS),
     enabled: volumes.length > 0,
   });
 
 /** Snapshots of all volumes, destroyed ones too. */
-export const useAllSnapshots = () => useQuery(whole<Snapshot>('/volume-snapshots', {}, SLOW_MS));
+export const useAllSnapshots = () => useQuery(whole('/volume-snapshots', {}, SLOW_MS));
 
 export const useConnections = (
   of: { volume?: string; host?: string; hostGroup?: string },
   isEnabled = true,
 ) =>
   useQuery({
-    ...list<Connection>(
+    ...list(
       '/connections',
       { volume_names: of.volume, host_names: of.host, host_group_names: of.hostGroup },
       DETAIL_MS,
@@ -176,15 +149,15 @@ const MOST_PAGES = 10;
 /** Volumes that a selection may have: as many as an array may have. */
 const MOST_SELECTED = 20_000;
 
-function whole<T>(path: string, params: Params, interval: number, pages = MOST_PAGES) {
+function whole<P extends keyof Lists>(path: P, params: Params, interval: number, pages = MOST_PAGES) {
   return {
     queryKey: [path, params, 'all'],
     queryFn: async ({ signal }: { signal: AbortSignal }) => {
-      const items: T[] = [];
+      const items: Lists[P][] = [];
       let token: string | undefined;
       for (let page = 0; page < pages; page += 1) {
         const query = { ...params, continuation_token: token };
-        const answer = await call<Items<T>>('GET', path, query, undefined, {}, signal);
+        const answer = await call<Items<Lists[P]>>('GET', path, query, undefined, {}, signal);
         items.push(...answer.items);
         token = answer.continuation_token ?? undefined;
         if (!answer.more_items_remaining || token === undefined) break;
@@ -195,96 +168,89 @@ function whole<T>(path: string, params: Params, interval: number, pages = MOST_P
   } as const;
 }
 
-export const useHosts = () => useQuery(whole<Host>('/hosts', {}, LIST_MS));
+export const useHosts = () => useQuery(whole('/hosts', {}, LIST_MS));
 
 export const useHostGroups = (isEnabled = true) =>
-  useQuery({ ...whole<HostGroup>('/host-groups', {}, LIST_MS), enabled: isEnabled });
+  useQuery({ ...whole('/host-groups', {}, LIST_MS), enabled: isEnabled });
 
 /** Protection groups, destroyed ones too. */
-export const useProtectionGroups = () => useQuery(whole<ProtectionGroup>('/protection-groups', {}, LIST_MS));
+export const useProtectionGroups = () => useQuery(whole('/protection-groups', {}, LIST_MS));
 
 /** Snapshots of protection groups, destroyed ones too, latest first. */
 export const useGroupSnapshots = () =>
   useQuery({
-    ...whole<GroupSnapshot>('/protection-group-snapshots', {}, LIST_MS),
+    ...whole('/protection-group-snapshots', {}, LIST_MS),
     select: (snapshots) => snapshots.toSorted((a, b) => b.created - a.created),
   });
 
 /** The volumes of a protection group, or the protection groups of a volume. */
 export const useMembers = (of: { group?: string; volume?: string }) =>
   useQuery(
-    whole<Member>(
-      '/protection-groups/volumes',
-      { group_names: of.group, member_names: of.volume },
-      DETAIL_MS,
-    ),
+    whole('/protection-groups/volumes', { group_names: of.group, member_names: of.volume }, DETAIL_MS),
   );
 
-export const useSessions = () => useQuery(whole<Session>('/iscsi-sessions', {}, LIST_MS));
+export const useSessions = () => useQuery(whole('/iscsi-sessions', {}, LIST_MS));
 
 /** Sessions that ended, latest first. */
 export const useEndedSessions = () =>
-  useQuery(whole<Session>('/iscsi-sessions', { ended: true, sort: 'ended-' }, SLOW_MS));
+  useQuery(whole('/iscsi-sessions', { ended: true, sort: 'ended-' }, SLOW_MS));
 
 /** The latest changes by administrators. */
 export const useAudits = () =>
   useQuery({
-    ...list<Audit>('/audits', { sort: 'name-', limit: 200 }, LIST_MS),
+    ...list('/audits', { sort: 'name-', limit: 200 }, LIST_MS),
     select: (data) => data.items,
   });
 
 export const useRefusedLogins = () =>
   useQuery({
-    ...list<RefusedLogin>('/iscsi-sessions/refused', { sort: 'time-' }, LIST_MS),
+    ...list('/iscsi-sessions/refused', { sort: 'time-' }, LIST_MS),
     select: (data) => data.items,
   });
 
-export const usePorts = () =>
-  useQuery({ ...list<Port>('/ports', {}, SLOW_MS), select: (data) => data.items });
+export const usePorts = () => useQuery({ ...list('/ports', {}, SLOW_MS), select: (data) => data.items });
 
 export const usePortPerformance = () =>
   useQuery({
-    ...list<Performance>('/ports/performance', {}, DETAIL_MS),
+    ...list('/ports/performance', {}, DETAIL_MS),
     select: (data) => data.items,
   });
 
-export const useDrives = () =>
-  useQuery({ ...list<Drive>('/drives', {}, SLOW_MS), select: (data) => data.items });
+export const useDrives = () => useQuery({ ...list('/drives', {}, SLOW_MS), select: (data) => data.items });
 
-export const useAdmins = () =>
-  useQuery({ ...list<Admin>('/admins', {}, SLOW_MS), select: (data) => data.items });
+export const useAdmins = () => useQuery({ ...list('/admins', {}, SLOW_MS), select: (data) => data.items });
 
 /** Open sessions of administrators, latest first. */
 export const useAdminSessions = () =>
   useQuery({
-    ...list<AdminSession>('/sessions', {}, SLOW_MS),
+    ...list('/sessions', {}, SLOW_MS),
     select: (data) => data.items.toSorted((a, b) => b.start_time - a.start_time),
   });
 
 /** Space that destroyed volumes hold. */
 export const useDestroyedSpace = () =>
   useQuery({
-    ...whole<Volume>('/volumes', { destroyed: true }, SLOW_MS),
+    ...whole('/volumes', { destroyed: true }, SLOW_MS),
     select: (volumes) => volumes.reduce((sum, volume) => sum + (volume.space.total_physical ?? 0), 0),
   });
 
 export const useControllers = () =>
-  useQuery({ ...list<Controller>('/controllers', {}, SLOW_MS), select: (data) => data.items });
+  useQuery({ ...list('/controllers', {}, SLOW_MS), select: (data) => data.items });
 
 export const useScrub = () =>
-  useQuery({ ...list<Scrub>('/arrays/scrub', {}, DETAIL_MS), select: (data) => data.items[0] });
+  useQuery({ ...list('/arrays/scrub', {}, DETAIL_MS), select: (data) => data.items[0] });
 
 /** The hosts and volumes that were active in the last two seconds. */
 export const useActive = () =>
   useQuery({
-    ...list<ConnectionPerformance>('/connections/performance', {}, DETAIL_MS),
+    ...list('/connections/performance', {}, DETAIL_MS),
     select: (data) => data.items,
   });
 
 /** Offloads since the start of the array, of a volume, of a host, or of all. */
 export const useOffloads = (of: { volume?: string; host?: string } = {}) =>
   useQuery({
-    ...list<Offload>('/offloads/performance', {}, LIST_MS),
+    ...list('/offloads/performance', {}, LIST_MS),
     select: (data) =>
       data.items.filter(
         (item) =>

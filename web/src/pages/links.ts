@@ -23,7 +23,7 @@ export function simulated({ rtt_usec, jitter_usec, bytes_per_second, cut }: Dist
     rtt_usec > 0 && words.rtt(latency(rtt_usec)),
     jitter_usec > 0 && words.jitter(latency(jitter_usec)),
     bytes_per_second !== null && words.rate(bandwidth(bytes_per_second)),
-    (cut === 'in' || cut === 'out' || cut === 'both') && words[cut],
+    cut !== 'none' && words[cut],
   ].filter((part) => part !== false);
   return `${parts.join(', ')}.`;
 }
