@@ -20,6 +20,7 @@
 #   make cleaning         latency of a load while an array that is 80 % full is cleaned
 #   make amplification    bytes written per host byte, on aged volumes, by kind   (GIB=1: a minute; 16 by default)
 #   make memory           memory for 32 GiB of unique data with a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
+#   make console-speed    the web console: first page, files, frames while scrolling, an idle page's cost   (ARGS='--idle 20')
 #   make hostile          latency, memory and logins beside greedy hosts and 1 024 hostile connections
 #   make crash-campaign   100 000 simulated crash histories; resumes after an interruption  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
@@ -54,7 +55,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory hostile lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
+.PHONY: demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory hostile console-speed lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -120,6 +121,11 @@ ageing deletion cleaning memory hostile:
 	@scripts/setup.sh bench
 	cargo build --release --package ibid --package ibid-host
 	scripts/$@.py --bin $(BIN) --out $(OUT)/bench $(ARGS)
+
+console-speed: $(CONSOLE)
+	@scripts/setup.sh test console
+	cargo build --release --package ibid
+	scripts/console_speed.py --bin $(BIN) --out $(OUT)/bench $(ARGS)
 
 lab:
 	@scripts/setup.sh build
