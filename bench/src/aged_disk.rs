@@ -390,6 +390,7 @@ impl AgedDisk {
             sequence: 1,
             geometry: self.geometry,
             log: LogPosition { head: 0, sequence: 1, lsn: 1, epoch: 2, previous: 0 },
+            has_streams: false,
             manifest: runs.collect(),
         };
         for copy in 0..SUPERBLOCK_COPIES {

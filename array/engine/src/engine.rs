@@ -28,6 +28,7 @@ mod read_threads;
 mod reads;
 mod scrub;
 mod space_watch;
+mod stream_events;
 mod streams;
 mod submitters;
 mod sync;
@@ -37,6 +38,7 @@ use crate::service::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag,
     VolumeSpace,
 };
+use crate::stream_service::{StreamEvent, StreamSink};
 use background::Background;
 use fsck::UnreadableRanges;
 pub use io_watch::IoWatch;
@@ -75,6 +77,8 @@ struct Inner {
     streams: Streams,
     actions: Vec<Action>,
     space_watch: SpaceWatch,
+    /// Receives the events of streams.
+    stream_sink: Option<Arc<dyn StreamSink>>,
 }
 
 impl Inner {
@@ -147,6 +151,7 @@ impl Engine {
                 streams: Streams::default(),
                 actions: Vec::new(),
                 space_watch: SpaceWatch::default(),
+                stream_sink: None,
             }),
             log: Queue::default(),
             reads: Reads::default(),
@@ -258,6 +263,16 @@ impl Shared {
     }
 
     fn queue_actions(&self, inner: &mut Inner, found: &mut Found) {
+        // Under the mutex, because their order matters.
+        while let Some(event) = inner.core.next_stream_event() {
+            let event = match event {
+                StreamEvent::Ordered { tag, record } => {
+                    StreamEvent::Ordered { tag: inner.submitters.tag_of(tag).unwrap_or(tag), record }
+                }
+                event => event,
+            };
+            inner.stream_sink.iter().for_each(|sink| sink.event(event.clone()));
+        }
         let mut actions = std::mem::take(&mut inner.actions);
         inner.core.poll(&mut actions);
         for action in actions.drain(..) {

@@ -7,6 +7,8 @@ mod engine;
 mod machine;
 pub mod model;
 mod service;
+mod stream_record;
+mod stream_service;
 
 pub use engine::{Engine, IoWatch};
 pub use machine::{
@@ -18,4 +20,6 @@ pub use service::{
     MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SlowIo, SpaceByFamily, Tag,
     VolumeSpace, call,
 };
-pub use wal::LogLoss;
+pub use stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
+pub use stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamService, StreamSink, StreamStatus};
+pub use wal::{FillValue, LogLoss, LogOp};

@@ -4,6 +4,7 @@
 //! once, from any thread, possibly before `submit` returns. Requests that do not overlap may
 //! complete in any order. Overlapping requests take effect in the order of submission.
 
+use crate::stream_record::StreamRecord;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,6 +126,10 @@ pub enum Op {
     },
     /// Applies administrative changes atomically, in one log record.
     Change(Vec<Change>),
+    /// Applies a record that the peer has ordered. Completes when it is committed. Records are
+    /// submitted in the order of their positions; one that does not follow the one before is
+    /// refused. If a record cannot be applied, its stream is closed.
+    Follow(Box<StreamRecord>),
 }
 
 /// An administrative change.
@@ -234,6 +239,10 @@ pub enum OpError {
         /// The first damaged block.
         lba: Lba,
     },
+    /// The stream of the volume does not serve this request now. An operation that was ordered
+    /// before may have happened.
+    #[error("stream is not available: {0}")]
+    Unavailable(&'static str),
     /// The array is open for reading only.
     #[error("array is read-only")]
     ReadOnly,

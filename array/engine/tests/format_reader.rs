@@ -5,10 +5,10 @@
 mod common;
 
 use common::{ARRAY, MemoryDisk, create, data, run};
-use engine::{Change, Core, Op, Options};
+use engine::{Change, Core, Gate, NewPeriod, Op, Options, Role};
 use ondisk::ArrayGeometry;
 use std::collections::BTreeMap;
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
 
 const SMALL: ArrayGeometry =
     ArrayGeometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
@@ -52,6 +52,18 @@ struct Reader {
     mirrors: BTreeMap<u64, u64>,
     slots: Vec<u8>,
     drops: Vec<u64>,
+    streams: Vec<Stream>,
+}
+
+/// A stream that the manifest lists.
+#[derive(Debug, PartialEq)]
+struct Stream {
+    id: u64,
+    flags: u64,
+    /// Last, heard, base, unlisted.
+    numbers: [u64; 7],
+    /// Period, position, and ranges of volume, start and blocks.
+    tail: Vec<(u64, u64, Vec<[u64; 3]>)>,
 }
 
 impl Reader {
@@ -67,6 +79,7 @@ impl Reader {
             mirrors: BTreeMap::new(),
             slots: Vec::new(),
             drops: Vec::new(),
+            streams: Vec::new(),
         };
         for run in 0..at(&reader.superblock, 12, 4) as usize {
             let [segment, mirror, sector, bytes, crc] =
@@ -106,7 +119,8 @@ impl Reader {
         let manifest = self.manifest.clone();
         let mut input = Input(&manifest);
         assert_eq!(input.bytes(8), b"IBIDMAN\0");
-        assert_eq!(input.number(4), 4);
+        let has_streams = at(&self.superblock, 8, 2) == 4;
+        assert_eq!(input.number(4), if has_streams { 5 } else { 4 });
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         let (shared_sectors, shared_aliases, near_limit) = (input.number(8), input.number(8), input.number(8));
         for _ in 0..input.number(8) {
@@ -149,6 +163,17 @@ impl Reader {
             left -= here;
         }
         self.drops = (0..input.number(8)).map(|_| input.number(8)).collect();
+        for _ in 0..if has_streams { input.number(8) } else { 0 } {
+            let (id, flags) = (input.number(4), input.number(4));
+            let numbers = std::array::from_fn(|_| input.number(8));
+            let tail = (0..input.number(8)).map(|_| {
+                let (period, position) = (input.number(8), input.number(8));
+                let ranges = (0..input.number(8)).map(|_| std::array::from_fn(|_| input.number(8))).collect();
+                (period, position, ranges)
+            });
+            let tail = tail.collect();
+            self.streams.push(Stream { id, flags, numbers, tail });
+        }
         assert!(input.0.is_empty());
         assert_eq!((shared_sectors, shared_aliases, near_limit), (self.shared_sectors(), self.shared_aliases(), 0));
     }
@@ -284,7 +309,7 @@ fn choose(image: &[u8]) -> Vec<u8> {
             && at(&bytes, 4080, 4) == u64::from(crc32c::crc32c(&bytes[..4080]))
             && at(&bytes, 10, 2) == copy as u64;
         if is_sound {
-            assert_eq!(at(&bytes, 8, 2), 3);
+            assert!(matches!(at(&bytes, 8, 2), 3 | 4));
             // The copy number and the checksum differ between copies.
             bytes[10..12].fill(0);
             bytes[4080..4084].fill(0);
@@ -442,6 +467,34 @@ fn summaries_list_all_live_slots() {
         assert!(kind == 2 || found == counted, "segment {segment}");
     }
     assert!(live.is_empty(), "in no summary: {live:?}");
+}
+
+#[test]
+fn streams_are_read_from_manifest_and_log() {
+    let (disk, mut core) = create(MEDIUM);
+    let stream = StreamId::new(0x0503).unwrap();
+    let volume = VolumeId(1 << 63 | 0x0503 << 32 | 9);
+    run(&mut core, &disk, change(Change::CreateVolume { volume, blocks: 2048 })).unwrap();
+    assert_eq!(Reader::open(disk.image()).streams, []);
+    core.create_stream(stream).unwrap();
+    common::settle(&mut core, &disk);
+    let new = NewPeriod { period: Period(6), role: Role::Sequencer, gate: Gate::Local, last: Position(0) };
+    core.begin_period(stream, new).unwrap();
+    run(&mut core, &disk, write(volume.0, 8, data(1, 8))).unwrap();
+    core.stream_heard(stream, Period(6), Position(1)).unwrap();
+    run(&mut core, &disk, Op::Unmap { volume, ranges: vec![range(8, 16), range(64, 8)] }).unwrap();
+    let log = Reader::open(disk.image()).log();
+    let place = |position: u8, heard: u8| {
+        let numbers = [6, position, heard].map(|number| [number, 0, 0, 0, 0, 0, 0, 0]).concat();
+        [&[11, 0x03, 0x05, 0, 0][..], &numbers].concat()
+    };
+    assert_eq!((log[0].1[..4].to_vec(), log[0].1[4..33].to_vec(), log[0].1[33]), (vec![2, 0, 0, 0], place(1, 0), 1));
+    assert_eq!((log[1].1[..4].to_vec(), log[1].1[4..33].to_vec(), log[1].1[33]), (vec![3, 0, 0, 0], place(2, 1), 2));
+    core.request_checkpoint();
+    common::settle(&mut core, &disk);
+    let tail = vec![(6, 2, vec![[volume.0, 8, 16], [volume.0, 64, 8]])];
+    let numbers = [6, 2, 1, 6, 1, 0, 0];
+    assert_eq!(Reader::open(disk.image()).streams, [Stream { id: 0x0503, flags: 0, numbers, tail }]);
 }
 
 #[test]

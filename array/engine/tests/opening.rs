@@ -142,7 +142,7 @@ fn without_sums(disk: &MemoryDisk) -> MemoryDisk {
         [first as usize, geometry.mirror_offset(first, run.mirror()) as usize]
     };
     let stored = superblock.manifest.iter().flat_map(|run| image[offsets(run)[0]..][..run.bytes() as usize].to_vec());
-    let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops } =
+    let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops, .. } =
         Manifest::decode(stored.collect::<Vec<u8>>().into()).unwrap();
     assert!(sums.is_some());
     let segments = segments.into_iter();

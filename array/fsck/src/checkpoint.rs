@@ -188,7 +188,17 @@ pub(crate) fn decode_slot(bytes: &[u8]) -> Option<Slot> {
 
 fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest, CheckpointError> {
     let bytes = manifest_bytes(drive, superblock)?;
-    manifest::decode(&bytes).map_err(|what| CheckpointError(format!("invalid manifest: {what}")))
+    let manifest = manifest::decode(&bytes).map_err(|what| CheckpointError(format!("invalid manifest: {what}")))?;
+    if manifest.streams.is_empty() == superblock.has_streams {
+        return Err(CheckpointError("the superblock and the manifest differ in whether there are streams".to_owned()));
+    }
+    // A volume that a stream names may be gone, but a range never exceeds one that exists.
+    for (volume, range) in manifest.streams.values().flat_map(|stream| &stream.tail) {
+        if manifest.volumes.get(volume).is_some_and(|volume| range.end().0 > volume.blocks) {
+            return Err(CheckpointError(format!("the tail of a stream names blocks beyond the end of {volume}")));
+        }
+    }
+    Ok(manifest)
 }
 
 /// Reads the manifest that a superblock names, without decoding it.

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use ondisk::Superblock;
 use platform::Disk;
 use std::collections::BTreeMap;
-use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lsn, MAX_VOLUME_BYTES, VolumeId};
-use wal::{Chain, GROUP_ALIGNMENT, LogOp, Replay, ReplayError};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lsn, MAX_VOLUME_BYTES, Period, Position, StreamId, VolumeId};
+use wal::{Chain, GROUP_ALIGNMENT, LogOp, Replay, ReplayError, StreamEntry};
 
 const MAGIC: &[u8] = b"IBIDLOG\0";
 const HEADER_BYTES: usize = 72;
@@ -54,6 +54,9 @@ pub(crate) fn check(
     };
     let mut volumes: Option<BTreeMap<VolumeId, u64>> = checkpoint
         .map(|checkpoint| checkpoint.manifest.volumes.iter().map(|(name, volume)| (*name, volume.blocks)).collect());
+    let mut streams: BTreeMap<StreamId, (Period, Position)> = checkpoint
+        .map(|checkpoint| checkpoint.manifest.streams.iter().map(|(id, stream)| (*id, stream.last)).collect())
+        .unwrap_or_default();
     let mut logged = LogTotals::default();
     loop {
         let group = match replay.next(&mut read) {
@@ -68,7 +71,8 @@ pub(crate) fn check(
         for (lsn, record) in group {
             logged.records += 1;
             let Some(volumes) = &mut volumes else { continue };
-            if let Some(what) = record.iter().find_map(|op| apply(volumes, op).err()) {
+            let placed = follow(&mut streams, &record);
+            if let Some(what) = placed.err().or_else(|| record.iter().find_map(|op| apply(volumes, op).err())) {
                 findings.add(inapplicable_record(lsn, what));
             }
         }
@@ -191,6 +195,47 @@ fn header(bytes: &[u8], superblock: &Superblock) -> Option<Header> {
     is_valid.then(|| Header { epoch: field(32, 8), sequence: field(40, 8), body_bytes: field(56, 4) })
 }
 
+/// Checks the place of a record in its stream: the next one of the period, or the first of a later
+/// period. A record without a place changes no volume of a stream.
+fn follow(streams: &mut BTreeMap<StreamId, (Period, Position)>, record: &[LogOp]) -> Result<(), &'static str> {
+    let (entry, ops) = match record.split_first() {
+        Some((LogOp::Stream(entry), ops)) => (Some(entry), ops),
+        _ => (None, record),
+    };
+    // With a place: volumes of its stream. Without one: volumes of no stream that is listed.
+    let may_change = |volume: VolumeId| match (entry, volume.stream()) {
+        (Some(entry), stream) => stream == Some(entry.stream),
+        (None, stream) => stream.is_none_or(|stream| !streams.contains_key(&stream)),
+    };
+    if !ops.iter().flat_map(volumes_of).flatten().all(may_change) {
+        return Err("it changes a volume of another stream, or of none");
+    }
+    let Some(StreamEntry { stream, period, position, heard }) = entry else { return Ok(()) };
+    let last = streams.get_mut(stream).ok_or("no such stream")?;
+    let is_next = if *period == last.0 { last.1.next() == *position } else { *period > last.0 };
+    if !is_next || position.0 == 0 || heard > position {
+        return Err("its position does not follow the last one of its stream");
+    }
+    *last = (*period, *position);
+    Ok(())
+}
+
+/// Returns the volumes that an operation names.
+fn volumes_of(op: &LogOp) -> [Option<VolumeId>; 2] {
+    match op {
+        LogOp::Write { volume, .. }
+        | LogOp::Fill { volume, .. }
+        | LogOp::Same { volume, .. }
+        | LogOp::Create { volume, .. }
+        | LogOp::Delete { volume }
+        | LogOp::Resize { volume, .. } => [Some(*volume), None],
+        LogOp::Copy { source, destination, .. } | LogOp::CopyVolume { source, destination } => {
+            [Some(*source), Some(*destination)]
+        }
+        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => [None, None],
+    }
+}
+
 /// Applies the effect of an operation to the volume sizes.
 fn apply(volumes: &mut BTreeMap<VolumeId, u64>, op: &LogOp) -> Result<(), &'static str> {
     let is_size =
@@ -227,6 +272,6 @@ fn apply(volumes: &mut BTreeMap<VolumeId, u64>, op: &LogOp) -> Result<(), &'stat
             volumes.insert(*destination, blocks);
             if source == destination { Err("volume is copied onto itself") } else { Ok(()) }
         }
-        LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
+        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
     }
 }

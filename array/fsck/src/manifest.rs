@@ -4,12 +4,15 @@
 use crate::drive::Location;
 use blockmap::{Ref, RefTarget, Root, SlotId};
 use std::collections::BTreeMap;
-use types::VolumeId;
+use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
 
 const MAGIC: &[u8] = b"IBIDMAN\0";
 /// Version of a manifest with the sums of the slot table, and of one without.
 const VERSION: u64 = 4;
 const VERSION_WITHOUT_SUMS: u64 = 3;
+/// Versions of the same two with a list of streams.
+const VERSION_WITH_STREAMS: u64 = 5;
+const VERSION_WITH_STREAMS_WITHOUT_SUMS: u64 = 6;
 const NO_SUMMARY: u64 = 0xFFFF_FFFF;
 const PAGE_SECTORS: u64 = 8;
 /// Size in bytes of a page of the slot table or of its directory.
@@ -49,6 +52,15 @@ pub(crate) struct Segment {
     pub(crate) mirror: Option<u32>,
 }
 
+/// A stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    /// Period and position of its last record.
+    pub(crate) last: (Period, Position),
+    /// Blocks that the peer may lack.
+    pub(crate) tail: Vec<(VolumeId, BlockRange)>,
+}
+
 /// Content of a checkpoint apart from pages and data.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
@@ -62,6 +74,7 @@ pub(crate) struct Manifest {
     /// Locations of the slot directory pages.
     pub(crate) directory: Vec<Option<Location>>,
     pub(crate) drops: Vec<SlotId>,
+    pub(crate) streams: BTreeMap<StreamId, Stream>,
 }
 
 /// Input bytes, consumed from the front.
@@ -83,17 +96,20 @@ impl<'a> Input<'a> {
 pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
     let input = &mut Input(bytes);
     let version = input.take(MAGIC.len()).filter(|magic| *magic == MAGIC).and_then(|_| input.number(4));
-    if !matches!(version, Some(VERSION | VERSION_WITHOUT_SUMS)) {
-        return Err("magic or version");
-    }
+    let (has_sums, has_streams) = match version {
+        Some(VERSION) => (true, false),
+        Some(VERSION_WITHOUT_SUMS) => (false, false),
+        Some(VERSION_WITH_STREAMS) => (true, true),
+        Some(VERSION_WITH_STREAMS_WITHOUT_SUMS) => (false, true),
+        _ => return Err("magic or version"),
+    };
     let slot_pages = input.number(4).ok_or("number of slot pages")? as u32;
     let next_usage = input.number(8).ok_or("next use counter")?;
-    let sums = match version {
-        Some(VERSION) => {
-            let [shared, aliases, near_limit] = [(); 3].map(|()| input.number(8).ok_or("sums of the slot table"));
-            Some([shared?, aliases?, near_limit?])
-        }
-        _ => None,
+    let sums = if has_sums {
+        let [shared, aliases, near_limit] = [(); 3].map(|()| input.number(8).ok_or("sums of the slot table"));
+        Some([shared?, aliases?, near_limit?])
+    } else {
+        None
     };
     let volumes = decode_volumes(input).ok_or("list of volumes")?;
     decode_values(input).ok_or("catalog values")?;
@@ -103,10 +119,39 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
         return Err("length of the slot directory");
     }
     let drops = decode_drops(input).ok_or("queue of pages to be dropped")?;
+    let streams = if has_streams { decode_streams(input).ok_or("list of streams")? } else { BTreeMap::new() };
     if !input.0.is_empty() {
         return Err("trailing bytes");
     }
-    Ok(Manifest { slot_pages, sums, next_usage, volumes, segments, directory, drops })
+    Ok(Manifest { slot_pages, sums, next_usage, volumes, segments, directory, drops, streams })
+}
+
+fn decode_streams(input: &mut Input<'_>) -> Option<BTreeMap<StreamId, Stream>> {
+    let mut streams = BTreeMap::new();
+    for _ in 0..input.number(8)? {
+        let id = StreamId::new(input.number(4)? as u32)?;
+        let flags = input.number(4)?;
+        let last = (Period(input.number(8)?), Position(input.number(8)?));
+        let heard = input.number(8)?;
+        let _base = (input.number(8)?, input.number(8)?);
+        let unlisted = (input.number(8)?, input.number(8)?);
+        let is_sound = flags < 4 && heard <= last.1.0 && (flags & 2 != 0 || unlisted == (0, 0));
+        let (mut tail, mut newest) = (Vec::new(), 0);
+        for _ in 0..input.number(8)? {
+            let (period, _position) = (input.number(8)?, input.number(8)?);
+            (newest <= period && period <= last.0.0).then_some(())?;
+            newest = period;
+            for _ in 0..input.number(8)? {
+                let (volume, start, blocks) = (VolumeId(input.number(8)?), input.number(8)?, input.number(8)?);
+                (volume.stream() == Some(id)).then_some(())?;
+                tail.push((volume, BlockRange::new(Lba(start), blocks).ok()?));
+            }
+        }
+        let is_new = streams.last_key_value().is_none_or(|(before, _)| *before < id);
+        (is_sound && is_new).then_some(())?;
+        streams.insert(id, Stream { last, tail });
+    }
+    (!streams.is_empty()).then_some(streams)
 }
 
 fn decode_volumes(input: &mut Input<'_>) -> Option<BTreeMap<VolumeId, Volume>> {

@@ -27,7 +27,7 @@ use bytes::Bytes;
 pub use error::SalvageError;
 use listed::Listed;
 use ondisk::{
-    Manifest, PageLocation, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SummaryItem, Superblock,
+    Manifest, ManifestStream, PageLocation, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SummaryItem, Superblock,
     superblock_offset,
 };
 use platform::{Disk, Durability};
@@ -183,7 +183,10 @@ fn rebuild(
     let Manifest { slot_pages, volumes, values, segments, directory, drops, .. } = &manifest;
     let segments = segments.iter().copied();
     // The next opening counts the sums, and the free slots of each page.
-    let bytes = ondisk::encode_manifest(*slot_pages, None, next_usage, volumes, values, segments, directory, drops);
+    let mut bytes = ondisk::encode_manifest(*slot_pages, None, next_usage, volumes, values, segments, directory, drops);
+    // Content of their volumes may be lost, so the peer's copy must win.
+    let hurt = |stream: &ManifestStream| ManifestStream { is_hurt: true, ..stream.clone() };
+    ondisk::append_streams(&mut bytes, &manifest.streams.iter().map(hurt).collect::<Vec<_>>());
     let runs = store.manifest(&bytes)?;
     Ok(Some(Superblock { sequence: superblock.sequence + 1, manifest: runs, ..superblock.clone() }))
 }

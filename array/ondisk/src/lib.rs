@@ -17,7 +17,10 @@ mod writer;
 pub use geometry::{ArrayGeometry, GeometryError, SUPERBLOCK_AREA_BYTES};
 pub use key_block::{KEY_BLOCK_BYTES, KEY_BLOCK_COPIES, KeyBlock, KeyCost, key_block_offset};
 pub use location::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, PageLocation};
-pub use manifest::{Manifest, ManifestSegment, ManifestVolume, SlotSums, encode_manifest, manifest_value_bytes};
+pub use manifest::{
+    Manifest, ManifestSegment, ManifestStream, ManifestTail, ManifestVolume, SlotSums, append_streams, encode_manifest,
+    manifest_stream_bytes, manifest_value_bytes,
+};
 pub use owner::{OWNER_BYTES, OWNER_OFFSET, OwnerBlock};
 pub use summary::{SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 pub use superblock::{

@@ -1,5 +1,9 @@
 //! The manifest: everything of a checkpoint that is not a page. `docs/format.md` lists its bytes.
 
+mod streams;
+
+pub use streams::{ManifestStream, ManifestTail, manifest_stream_bytes};
+
 use crate::{PageLocation, codec};
 use bytes::{BufMut, Bytes};
 use codec::{get_bytes, get_u32, get_u64, put_bytes, take};
@@ -10,6 +14,11 @@ const MAGIC: [u8; 8] = *b"IBIDMAN\0";
 /// Version of a manifest with the sums of the slot table, and of one without.
 const VERSION: u32 = 4;
 const VERSION_WITHOUT_SUMS: u32 = 3;
+/// The same two, with a list of streams at the end.
+const VERSION_WITH_STREAMS: u32 = 5;
+const VERSION_WITH_STREAMS_WITHOUT_SUMS: u32 = 6;
+/// Offset of the version.
+const VERSION_AT: usize = 8;
 const SEGMENT_FREE: u8 = 0;
 const SEGMENT_DATA: u8 = 1;
 const SEGMENT_METADATA: u8 = 2;
@@ -77,9 +86,12 @@ pub struct Manifest {
     pub directory: Vec<PageLocation>,
     /// The 64 bits of references to map pages that wait to be dropped.
     pub drops: Vec<u64>,
+    /// The streams, by id.
+    pub streams: Vec<ManifestStream>,
 }
 
 /// Encodes a manifest from its parts, which are those of [`Manifest`], without copying them first.
+/// [`append_streams`] adds the streams.
 pub fn encode_manifest(
     slot_pages: u32,
     sums: Option<SlotSums>,
@@ -122,6 +134,20 @@ pub fn encode_manifest(
     out
 }
 
+/// Adds the list of streams to an encoded manifest, and raises its version. Changes nothing if
+/// there are none.
+pub fn append_streams(manifest: &mut Vec<u8>, streams: &[ManifestStream]) {
+    if streams.is_empty() {
+        return;
+    }
+    let version = match manifest[VERSION_AT..].starts_with(&VERSION_WITHOUT_SUMS.to_le_bytes()) {
+        true => VERSION_WITH_STREAMS_WITHOUT_SUMS,
+        false => VERSION_WITH_STREAMS,
+    };
+    manifest[VERSION_AT..VERSION_AT + size_of::<u32>()].copy_from_slice(&version.to_le_bytes());
+    streams::encode_streams(manifest, streams);
+}
+
 fn encode_segment(segment: Option<ManifestSegment>, out: &mut Vec<u8>) {
     let Some(segment) = segment else { return out.put_u8(SEGMENT_FREE) };
     out.put_u8(if segment.mirror.is_some() { SEGMENT_METADATA } else { SEGMENT_DATA });
@@ -148,11 +174,11 @@ impl Manifest {
         let slot_pages = get_u32(input)?;
         let next_usage = get_u64(input)?;
         let sums = match version {
-            VERSION => {
+            VERSION | VERSION_WITH_STREAMS => {
                 let (shared_sectors, shared_aliases) = (get_u64(input)?, get_u64(input)?);
                 Some(SlotSums { shared_sectors, shared_aliases, near_limit: get_u64(input)? })
             }
-            VERSION_WITHOUT_SUMS => None,
+            VERSION_WITHOUT_SUMS | VERSION_WITH_STREAMS_WITHOUT_SUMS => None,
             _ => return None,
         };
         let count = get_u64(input)?;
@@ -168,7 +194,21 @@ impl Manifest {
         let directory = (0..count).map(|_| PageLocation::decode(input)).collect::<Option<_>>()?;
         let count = get_u64(input)?;
         let drops = (0..count).map(|_| get_u64(input)).collect::<Option<_>>()?;
-        input.is_empty().then_some(Self { slot_pages, sums, next_usage, volumes, values, segments, directory, drops })
+        let streams = match version {
+            VERSION_WITH_STREAMS | VERSION_WITH_STREAMS_WITHOUT_SUMS => streams::decode_streams(input)?,
+            _ => Vec::new(),
+        };
+        input.is_empty().then_some(Self {
+            slot_pages,
+            sums,
+            next_usage,
+            volumes,
+            values,
+            segments,
+            directory,
+            drops,
+            streams,
+        })
     }
 }
 
@@ -207,25 +247,55 @@ mod tests {
             segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, mirror: None, ..segment }), None],
             directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, free: 256, used_for: 3, crc: 4 }],
             drops: vec![9, 10],
+            streams: Vec::new(),
         }
     }
 
     fn encode(manifest: &Manifest) -> Vec<u8> {
-        let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops } = manifest;
+        let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops, streams } = manifest;
         let segments = segments.iter().copied();
-        encode_manifest(*slot_pages, *sums, *next_usage, volumes, values, segments, directory, drops)
+        let mut bytes = encode_manifest(*slot_pages, *sums, *next_usage, volumes, values, segments, directory, drops);
+        let length = bytes.len() as u64;
+        append_streams(&mut bytes, streams);
+        let records = streams.iter().flat_map(|stream| &stream.tail);
+        let ranges = records.clone().map(|record| record.ranges.len() as u64).sum();
+        let added = manifest_stream_bytes(streams.len() as u64, records.count() as u64, ranges);
+        assert_eq!(bytes.len() as u64, length + added);
+        bytes
     }
 
     #[test]
     fn encoded_manifest_decodes_to_the_same_values() {
         assert_eq!(Manifest::decode(encode(&example()).into()), Some(example()));
         let without_sums = Manifest { sums: None, ..example() };
-        assert_eq!(Manifest::decode(encode(&without_sums).into()), Some(without_sums));
+        assert_eq!(Manifest::decode(encode(&without_sums).into()), Some(without_sums.clone()));
+        for (manifest, version) in [(example(), 5), (without_sums, 6)] {
+            let plain = encode(&manifest);
+            let first = streams::example();
+            let second = ManifestStream { unlisted: None, tail: Vec::new(), is_hurt: false, ..first.clone() };
+            let second = ManifestStream { id: types::StreamId::new(8).unwrap(), ..second };
+            let manifest = Manifest { streams: vec![first, second], ..manifest };
+            let bytes = encode(&manifest);
+            assert_eq!((bytes[8], plain[8]), (version, version - 1 - 2 * (version - 5)), "the version is raised");
+            assert_eq!(bytes[12..plain.len()], plain[12..], "the rest stays the same");
+            assert_eq!(Manifest::decode(bytes.into()), Some(manifest));
+        }
+    }
+
+    #[test]
+    fn unsorted_or_foreign_streams_are_rejected() {
+        let with = |streams| Manifest::decode(encode(&Manifest { streams, ..example() }).into());
+        let stream = streams::example;
+        assert!(with(vec![stream()]).is_some());
+        assert_eq!(with(vec![stream(), stream()]), None);
+        assert_eq!(with(vec![ManifestStream { id: types::StreamId::new(8).unwrap(), ..stream() }]), None);
+        assert_eq!(with(vec![ManifestStream { heard: types::Position(10), ..stream() }]), None);
+        assert_eq!(with(vec![ManifestStream { period: types::Period(2), ..stream() }]), None);
     }
 
     #[test]
     fn truncated_or_extended_manifest_is_rejected() {
-        let bytes = encode(&example());
+        let bytes = encode(&Manifest { streams: vec![streams::example()], ..example() });
         for length in 0..bytes.len() {
             assert_eq!(Manifest::decode(Bytes::copy_from_slice(&bytes[..length])), None, "{length}");
         }

@@ -17,7 +17,10 @@ pub const SUPERBLOCK_QUORUM: usize = 2;
 pub const MAX_MANIFEST_RUNS: usize = 192;
 
 const MAGIC: [u8; 8] = *b"IBIDSUP\0";
+/// Version of an array without streams, and of one with streams. A program that knows no streams
+/// refuses the latter.
 const VERSION: u16 = 3;
+const VERSION_WITH_STREAMS: u16 = 4;
 const COPY_STRIDE: u64 = 16384;
 const SECTOR: usize = 512;
 
@@ -93,6 +96,8 @@ pub struct Superblock {
     pub geometry: ArrayGeometry,
     /// Position at which log replay starts.
     pub log: LogPosition,
+    /// The manifest lists streams, and the log may hold records of them.
+    pub has_streams: bool,
     /// Parts of the manifest, in order.
     pub manifest: Vec<ManifestRun>,
 }
@@ -130,7 +135,7 @@ pub enum SuperblockError {
     #[error("no two copies of the superblock agree: not an array, or damaged")]
     NoQuorum,
     /// The format version is not supported.
-    #[error("format version {0} is not supported; expected {VERSION}")]
+    #[error("format version {0} is not supported; expected {VERSION} or {VERSION_WITH_STREAMS}")]
     Version(u16),
     /// The geometry is not valid for this format.
     #[error("invalid superblock: {0}")]
@@ -151,7 +156,7 @@ impl Superblock {
         manifest[..self.manifest.len()].copy_from_slice(&self.manifest);
         let mut bytes = SuperblockBytes {
             magic: MAGIC,
-            version: VERSION.into(),
+            version: if self.has_streams { VERSION_WITH_STREAMS } else { VERSION }.into(),
             copy: u16::try_from(copy).unwrap_or(u16::MAX).into(),
             runs: u32::try_from(self.manifest.len()).unwrap_or(u32::MAX).into(),
             array: self.array,
@@ -183,9 +188,11 @@ impl Superblock {
         if !is_valid {
             return Ok(None);
         }
-        if stored.version.get() != VERSION {
-            return Err(SuperblockError::Version(stored.version.get()));
-        }
+        let has_streams = match stored.version.get() {
+            VERSION => false,
+            VERSION_WITH_STREAMS => true,
+            other => return Err(SuperblockError::Version(other)),
+        };
         let geometry = ArrayGeometry {
             capacity: stored.capacity.get(),
             log_bytes: stored.log_bytes.get(),
@@ -203,6 +210,7 @@ impl Superblock {
             sequence: stored.sequence.get(),
             geometry: geometry.check()?,
             log,
+            has_streams,
             manifest: stored.manifest[..stored.runs.get() as usize].to_vec(),
         }))
     }
@@ -269,6 +277,7 @@ mod tests {
             sequence,
             geometry: ArrayGeometry::for_capacity(1 << 30).unwrap(),
             log: LogPosition { head: 4096, sequence: 5, lsn: 6, epoch: 8, previous: 9 },
+            has_streams: false,
             manifest: vec![ManifestRun::new(1, 9, 2, 3, 4), ManifestRun::new(5, 10, 6, 7, 8)],
         }
     }
@@ -287,6 +296,21 @@ mod tests {
         assert_eq!(bytes[96..100], [9, 0, 0, 0]);
         assert_eq!(bytes[240..252], [1, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(CRC_AT, 4080);
+    }
+
+    #[test]
+    fn version_states_whether_there_are_streams() {
+        let with_streams = Superblock { has_streams: true, ..superblock(9) };
+        let mut copies = std::array::from_fn(|copy| with_streams.encode(copy));
+        assert_eq!(copies[1][8..10], [4, 0]);
+        assert_eq!(Superblock::choose(&copies), Ok(with_streams));
+        for copy in &mut copies {
+            copy[8] = 5;
+            let crc = crc_fast::crc32_iscsi(&copy[..CRC_AT]);
+            copy[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+        let refused = Superblock::choose(&copies).unwrap_err();
+        assert_eq!(refused.to_string(), "format version 5 is not supported; expected 3 or 4");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
-use types::{BlockRange, LBA_BYTES, Lba, VolumeId, to_usize};
+use types::{BlockRange, LBA_BYTES, Lba, Period, Position, StreamId, VolumeId, to_usize};
 
 /// Content of a block range that carries no data of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,24 @@ pub enum FillValue {
     Word(u32),
 }
 
+/// The place of a record in the order of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamEntry {
+    /// The stream whose volumes the record changes.
+    pub stream: StreamId,
+    /// The period when the record was ordered.
+    pub period: Period,
+    /// The position of the record.
+    pub position: Position,
+    /// The position up to which the peer had reported the stream as durable.
+    pub heard: Position,
+}
+
 /// One change of state. A record is a list of these and is applied atomically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogOp {
+    /// States the place of the record in a stream. Only as the first operation of a record.
+    Stream(StreamEntry),
     /// Writes data starting at `lba`.
     Write {
         /// Volume to change.
@@ -114,6 +129,7 @@ const RESIZE: u8 = 7;
 const PUT: u8 = 8;
 const REMOVE: u8 = 9;
 const COPY_VOLUME: u8 = 10;
+const STREAM: u8 = 11;
 
 const FILL_HOLE: u8 = 0;
 const FILL_ZERO: u8 = 1;
@@ -144,6 +160,13 @@ pub(crate) fn encode(record: &[LogOp], head: &mut BytesMut, parts: &mut Vec<Byte
 
 fn encode_op(op: &LogOp, out: &mut BytesMut) -> Option<Bytes> {
     match op {
+        LogOp::Stream(StreamEntry { stream, period, position, heard }) => {
+            out.put_u8(STREAM);
+            out.put_u32_le(stream.number());
+            out.put_u64_le(period.0);
+            out.put_u64_le(position.0);
+            out.put_u64_le(heard.0);
+        }
         LogOp::Write { volume, lba, data } => {
             out.put_u8(WRITE);
             out.put_u64_le(volume.0);
@@ -224,11 +247,20 @@ pub(crate) fn decode(body: &mut Bytes) -> Result<Vec<LogOp>, MalformedRecord> {
     if count as usize > body.len() / 5 {
         return Err(MalformedRecord("operation count exceeds the record length"));
     }
-    (0..count).map(|_| decode_op(body)).collect()
+    let record: Vec<LogOp> = (0..count).map(|_| decode_op(body)).collect::<Result<_, _>>()?;
+    if record.iter().skip(1).any(|op| matches!(op, LogOp::Stream(_))) {
+        return Err(MalformedRecord("place in a stream inside a record"));
+    }
+    Ok(record)
 }
 
 fn decode_op(body: &mut Bytes) -> Result<LogOp, MalformedRecord> {
     Ok(match take_u8(body)? {
+        STREAM => {
+            let stream = StreamId::new(take_u32(body)?).ok_or(MalformedRecord("number of a stream"))?;
+            let (period, position) = (Period(take_u64(body)?), Position(take_u64(body)?));
+            LogOp::Stream(StreamEntry { stream, period, position, heard: Position(take_u64(body)?) })
+        }
         WRITE => {
             let (volume, lba) = (VolumeId(take_u64(body)?), Lba(take_u64(body)?));
             let data = take_bytes(body)?;

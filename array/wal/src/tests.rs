@@ -4,7 +4,7 @@
 use crate::*;
 use bytes::Bytes;
 use proptest::prelude::*;
-use types::{BlockRange, Lba, Lsn, VolumeId};
+use types::{BlockRange, Lba, Lsn, Period, Position, StreamId, VolumeId};
 
 const CAPACITY: u64 = 64 * 1024;
 
@@ -67,6 +67,35 @@ fn golden_bytes() {
     assert_eq!(bytes[56..60], [13, 0, 0, 0]);
     assert_eq!(bytes[72..85], [1, 0, 0, 0, 6, 2, 1, 0, 0, 0, 0, 0, 0]);
     assert!(bytes[85..].iter().all(|byte| *byte == 0));
+}
+
+fn entry() -> LogOp {
+    LogOp::Stream(StreamEntry {
+        stream: StreamId::new(0x0102_0304).unwrap(),
+        period: Period(5),
+        position: Position(0x0607),
+        heard: Position(8),
+    })
+}
+
+#[test]
+fn golden_bytes_of_a_place_in_a_stream() {
+    let mut builder = GroupBuilder::default();
+    builder.push(&[entry(), LogOp::Delete { volume: VolumeId(9) }]);
+    let bytes = builder.seal(&mut chain()).parts.concat();
+    assert_eq!(bytes[72..81], [2, 0, 0, 0, 11, 4, 3, 2, 1]);
+    assert_eq!(bytes[81..105], [5, 0, 0, 0, 0, 0, 0, 0, 7, 6, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[105..107], [6, 9]);
+}
+
+#[test]
+fn place_in_a_stream_is_refused_inside_a_record() {
+    let mut builder = GroupBuilder::default();
+    builder.push(&[LogOp::Delete { volume: VolumeId(9) }, entry()]);
+    let mut area = vec![0; CAPACITY as usize];
+    put(&mut area, 0, &builder.seal(&mut chain()).parts);
+    let read = Replay::new(chain(), CAPACITY, 0).next(reader(&area));
+    assert!(matches!(read, Err(ReplayError::Malformed { sequence: 7, .. })), "{read:?}");
 }
 
 #[test]
@@ -140,7 +169,12 @@ fn any_op() -> impl Strategy<Value = LogOp> {
 
 proptest! {
     #[test]
-    fn records_round_trip(records in proptest::collection::vec(proptest::collection::vec(any_op(), 1..5), 1..8)) {
+    fn records_round_trip(
+        mut records in proptest::collection::vec(proptest::collection::vec(any_op(), 1..5), 1..8),
+        ordered in any::<u8>(),
+    ) {
+        let is_ordered = |number: usize| ordered >> number & 1 == 1;
+        (0..records.len()).filter(|number| is_ordered(*number)).for_each(|number| records[number].insert(0, entry()));
         let (mut chain, start) = (chain(), chain());
         let mut builder = GroupBuilder::default();
         records.iter().for_each(|record| builder.push(record));

@@ -7,11 +7,13 @@ mod capacity;
 mod cast;
 pub mod hex;
 mod range;
+mod stream;
 mod time;
 
 pub use capacity::{CapacityError, format_capacity, parse_capacity};
 pub use cast::to_usize;
 pub use range::{BlockRange, RangeError};
+pub use stream::{Period, Position, StreamId};
 pub use time::utc_time;
 
 use serde::{Deserialize, Serialize};

@@ -34,6 +34,11 @@ impl Submitters {
         }
     }
 
+    /// Returns the submitter's tag of a request in progress.
+    pub(super) fn tag_of(&self, tag: Tag) -> Option<Tag> {
+        self.slots.get(tag as usize)?.as_ref().map(|submitter| submitter.tag)
+    }
+
     pub(super) fn take(&mut self, tag: Tag) -> Option<Submitter> {
         let submitter = self.slots.get_mut(tag as usize)?.take();
         if submitter.is_some() {

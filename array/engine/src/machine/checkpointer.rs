@@ -20,7 +20,7 @@ use blockmap::{Ref, SLOT_PAGE_BYTES};
 use bytes::Bytes;
 use ondisk::{
     ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestVolume, PageLocation, SUPERBLOCK_COPIES,
-    SegmentWriter, SlotSums, Superblock, encode_manifest, superblock_offset,
+    SegmentWriter, SlotSums, Superblock, append_streams, encode_manifest, superblock_offset,
 };
 use platform::Durability;
 use std::collections::BTreeSet;
@@ -165,7 +165,10 @@ impl Checkpointer {
     /// Returns the length of the manifest, rounded up, without the drop queue. The queue takes
     /// some KiB for each level of a tree that is dropped.
     fn manifest_bytes(&self, state: &ArrayState, pool: &Pool) -> u64 {
-        state.values_bytes + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * 32
+        let streams = state.streams.manifest_bytes();
+        state.values_bytes
+            + streams
+            + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * 32
     }
 
     /// Grows the pool, with the next checkpoint, to the whole segments in `capacity` bytes. The
@@ -223,6 +226,7 @@ impl Checkpointer {
             sequence: self.sequence + 1,
             geometry: state.geometry,
             log: log.position(),
+            has_streams: !state.streams.is_empty(),
             manifest: self.manifest_runs.clone(),
         });
         self.phase = CheckpointPhase::Writing;
@@ -256,7 +260,7 @@ impl Checkpointer {
             }),
         });
         let drops: Vec<u64> = state.map.drops().map(|id| Ref::page(id).to_bits()).collect();
-        encode_manifest(
+        let mut manifest = encode_manifest(
             self.slot_directory.len() as u32,
             Some(SlotSums {
                 shared_sectors: state.map.slots.shared_sectors(),
@@ -269,7 +273,9 @@ impl Checkpointer {
             segments,
             &self.directory_pages,
             &drops,
-        )
+        );
+        append_streams(&mut manifest, &state.streams.listed());
+        manifest
     }
 
     /// A write of the checkpoint has ended.

@@ -17,6 +17,7 @@ mod scrub;
 pub(crate) mod scrub_contents;
 #[cfg(test)]
 mod stop_tests;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -106,6 +107,7 @@ impl Core {
         for tag in self.scheduler.stop() {
             self.dispatcher.complete(tag, Err(OpError::Stopped(reason.clone())));
         }
+        self.state.streams.stop();
         self.loader.stop();
     }
 

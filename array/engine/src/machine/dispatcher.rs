@@ -8,9 +8,11 @@ use super::io::{Action, Io, IoId, TaskId};
 use super::plan::ReadPlan;
 use super::work::{Work, WorkId};
 use crate::service::{DriveWrites, OpError, Reply, Tag};
+use crate::stream_service::StreamEvent;
 use blockmap::{SlotId, SlotPlace};
 use ondisk::PageLocation;
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use types::Lsn;
@@ -61,6 +63,8 @@ pub(crate) struct Dispatcher {
     works: FxHashMap<WorkId, WorkPurpose>,
     /// Id of the next I/O or piece of work.
     next_id: u64,
+    /// News of streams for the caller, in order.
+    events: VecDeque<StreamEvent>,
     /// Bytes written since the array was opened, counted where the writes are made.
     pub(crate) writes: DriveWrites,
 }
@@ -68,7 +72,7 @@ pub(crate) struct Dispatcher {
 impl Default for Dispatcher {
     fn default() -> Self {
         let (ios, works) = (FxHashMap::default(), FxHashMap::default());
-        Self { actions: Vec::new(), ios, works, next_id: 1, writes: DriveWrites::default() }
+        Self { actions: Vec::new(), ios, works, next_id: 1, events: VecDeque::new(), writes: DriveWrites::default() }
     }
 }
 
@@ -85,6 +89,16 @@ impl Dispatcher {
     /// Replies to a request.
     pub(crate) fn complete(&mut self, tag: Tag, result: Result<Reply, OpError>) {
         self.actions.push(Action::Complete { tag, result });
+    }
+
+    /// Reports news of a stream.
+    pub(crate) fn report(&mut self, event: StreamEvent) {
+        self.events.push_back(event);
+    }
+
+    /// Returns the oldest news of a stream that was not returned yet.
+    pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
+        self.events.pop_front()
     }
 
     /// Hands a read to the caller, whose result is the reply to the request.

@@ -33,6 +33,7 @@ mod locks;
 mod log;
 mod log_reader;
 mod options;
+mod ordered;
 mod page_loader;
 mod pins;
 mod plan;

@@ -133,7 +133,8 @@ impl Scheduler {
         }
     }
 
-    fn committed(&mut self, id: TaskId, dispatcher: &mut Dispatcher) {
+    /// Replies to a task that waited for its records, which are committed now.
+    pub(crate) fn committed(&mut self, id: TaskId, dispatcher: &mut Dispatcher) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
         let result = task.failure.take().map_or(Ok(Reply::Done), Err);
         dispatcher.complete(task.tag, result);
@@ -187,6 +188,11 @@ impl Scheduler {
         }
     }
 
+    /// Wakes a task whose turn has come in its stream.
+    pub(crate) fn wake_in_order(&mut self, id: TaskId) {
+        self.wake(id, Wait::Order);
+    }
+
     /// Wakes the tasks that wait to load pages, so that they try again.
     pub(crate) fn wake_memory_waiters(&mut self) {
         for id in std::mem::take(&mut self.memory_waiters) {
@@ -196,38 +202,34 @@ impl Scheduler {
 
     /// A page that a task waits for is loaded or cannot be read. The task continues when all its
     /// pages are loaded.
-    pub(crate) fn page_loaded(&mut self, id: TaskId, is_intact: bool, log: &Log, dispatcher: &mut Dispatcher) {
-        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Pages) else { return };
+    /// Returns a task that fails, with its error.
+    pub(crate) fn page_loaded(&mut self, id: TaskId, is_intact: bool) -> Option<(Task, OpError)> {
+        let task = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Pages)?;
         task.loads -= 1;
         match (is_intact, task.loads) {
             (false, _) => {
-                let Some(task) = self.tasks.remove(&id) else { return };
                 let lba = task.first_lba();
-                self.fail(id, task, OpError::MediumError { lba }, log, dispatcher);
+                return self.tasks.remove(&id).map(|task| (task, OpError::MediumError { lba }));
             }
             (true, 0) => self.wake(id, Wait::Pages),
             (true, _) => {}
         }
+        None
     }
 
-    /// Bytes that a task waits for were read, or could not be.
-    pub(crate) fn fetched(
-        &mut self,
-        id: TaskId,
-        result: Result<Reply, OpError>,
-        log: &Log,
-        dispatcher: &mut Dispatcher,
-    ) {
-        let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Bytes) else { return };
+    /// Bytes that a task waits for were read, or could not be. Returns a task that fails, with its
+    /// error.
+    pub(crate) fn fetched(&mut self, id: TaskId, result: Result<Reply, OpError>) -> Option<(Task, OpError)> {
+        let task = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Bytes)?;
         match result {
             Ok(Reply::Data(data)) => {
                 task.fetched.push(data);
                 self.wake(id, Wait::Bytes);
+                None
             }
             Ok(_) | Err(_) => {
-                let Some(task) = self.tasks.remove(&id) else { return };
                 let error = result.err().unwrap_or(OpError::Malformed("read returned no data"));
-                self.fail(id, task, error, log, dispatcher);
+                self.tasks.remove(&id).map(|task| (task, error))
             }
         }
     }

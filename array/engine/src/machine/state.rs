@@ -7,6 +7,7 @@ mod validate;
 use super::dirty::{DirtyBlock, DirtyBlocks};
 use super::group::{GroupCache, StoredGroup};
 use super::options::Options;
+use super::ordered::OrderedStreams;
 use super::pool::Pool;
 use super::volume::Volumes;
 use blockmap::{Freed, Map, Page, Ref, Root, SlotId, SlotPlace};
@@ -23,6 +24,7 @@ pub(crate) struct ArrayState {
     /// Identifies the array in every stored structure.
     pub(crate) array: [u8; 16],
     pub(crate) volumes: Volumes,
+    pub(crate) streams: OrderedStreams,
     /// Keys and values of the catalog.
     pub(crate) values: BTreeMap<Bytes, Bytes>,
     /// Bytes that the values take in the manifest.
@@ -42,6 +44,7 @@ impl ArrayState {
         array: [u8; 16],
         volumes: Volumes,
         values: BTreeMap<Bytes, Bytes>,
+        streams: OrderedStreams,
     ) -> Self {
         let mut map = Map::default();
         if let Some(last) = options.last_generation {
@@ -55,6 +58,7 @@ impl ArrayState {
             geometry,
             array,
             volumes,
+            streams,
             values_bytes: values.iter().map(|(key, value)| manifest_value_bytes(key, value)).sum(),
             values,
             map,

@@ -22,6 +22,8 @@ pub(crate) enum Wait {
     Memory,
     /// Bytes that the present step depends on.
     Bytes,
+    /// The records of its stream that come before.
+    Order,
     /// Admission of its record.
     Admission,
     /// Durability of its record. The task never runs again.
@@ -139,6 +141,7 @@ impl Task {
                 Ok((record, self.done + step.blocks == from.blocks()))
             }
             Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
+            Op::Follow(record) => Ok((record.ops.clone(), true)),
             Op::WriteSame { .. } | Op::Zero { .. } => Ok((Vec::new(), true)),
             Op::Read { .. } | Op::Flush | Op::Status { .. } => Err(Err(OpError::Malformed("not a change"))),
         }
@@ -198,6 +201,13 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
                 }
             }
         }
+        Op::Follow(record) => record.ops.iter().for_each(|op| match op {
+            LogOp::Write { volume, lba, data } => add(*volume, lba.0, data.len() as u64 / LBA_BYTES),
+            LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
+                add(*volume, range.start().0, range.blocks());
+            }
+            _ => {}
+        }),
         Op::Flush => {}
     }
     claims

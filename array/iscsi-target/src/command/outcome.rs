@@ -105,6 +105,9 @@ pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
         // The volume was destroyed while connected. The LUN map follows soon.
         OpError::NoSuchVolume(_) => Sense::illegal(asc::LOGICAL_UNIT_NOT_SUPPORTED),
         OpError::Stopped(_) => not_ready(),
+        OpError::Unavailable(_) => {
+            Sense::new(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_UNAVAILABLE_STATE)
+        }
         OpError::Malformed(_) | OpError::VolumeExists(_) => {
             Sense::new(SenseKey::HardwareError, asc::INTERNAL_TARGET_FAILURE)
         }
@@ -126,6 +129,7 @@ mod tests {
             (OpError::Miscompare { offset: 513 }, 0xe, 0x1d00, Some(513)),
             (OpError::NoSuchVolume(VolumeId(1)), 0x5, 0x2500, None),
             (OpError::Stopped("drive gone".into()), 0x2, 0x0403, None),
+            (OpError::Unavailable("closed"), 0x2, 0x040c, None),
             (OpError::Malformed("odd"), 0x4, 0x4400, None),
         ];
         for (error, key, asc, information) in table {

@@ -53,6 +53,7 @@ impl fmt::Display for LogLoss {
 impl LogLoss {
     fn add(&mut self, op: &LogOp) {
         let range = match op {
+            LogOp::Stream(_) => None,
             LogOp::Write { volume, lba, data } => {
                 BlockRange::new(*lba, data.len() as u64 / types::LBA_BYTES).ok().map(|range| (*volume, range))
             }

@@ -12,14 +12,18 @@ use crate::service::{OpError, Tag};
 use blockmap::{Ref, RefTarget, Root, SlotId, span};
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
-use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
 use wal::{FillValue, LogOp};
 
 impl Core {
-    /// Puts a record into the log and applies it to the map, in one step.
-    pub(super) fn sequence(&mut self, record: &[LogOp]) -> Result<(), OpError> {
+    /// Puts a record into the log and applies it to the map, in one step. A record of a stream gets
+    /// its position in the same step.
+    pub(super) fn sequence(&mut self, record: &[LogOp], stream: Option<StreamId>, tag: Tag) -> Result<(), OpError> {
         self.check_shareable(record)?;
-        self.log.push(record);
+        match stream.and_then(|stream| self.state.streams.next_entry(stream)) {
+            Some(entry) => self.log_in_stream(entry, record, tag),
+            None => self.log.push(record),
+        }
         self.space.reserve_replay(record);
         record.iter().for_each(|op| self.apply(op));
         Ok(())
@@ -61,6 +65,8 @@ impl Core {
     /// Applies one operation of a record. All pages that it touches are loaded.
     pub(super) fn apply(&mut self, op: &LogOp) {
         match op {
+            // It changes no map: the streams note it for the record as a whole.
+            LogOp::Stream(_) => {}
             LogOp::Write { volume, lba, data } => {
                 self.dispatcher.writes.host += data.len() as u64;
                 self.apply_write(*volume, *lba, data);

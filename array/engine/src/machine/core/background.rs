@@ -182,5 +182,6 @@ impl Core {
         self.state.map.pages.finish_writes();
         self.state.map.slots.finish_writes();
         self.space.checkpoint_completed(superblock.geometry == self.state.geometry);
+        self.state.streams.checkpointed(self.checkpointer.completed());
     }
 }

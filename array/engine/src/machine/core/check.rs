@@ -32,7 +32,8 @@ pub(super) fn check_manifest(superblock: &Superblock, manifest: &Manifest) -> Re
     let are_roots =
         manifest.volumes.iter().all(|volume| Ref::from_bits(volume.root).is_some() && volume.height <= MAX_HEIGHT);
     let is_page = |bits: &u64| matches!(Ref::from_bits(*bits).map(Ref::target), Some(RefTarget::Page(_)));
-    let is_sound = are_roots && manifest.drops.iter().all(is_page) && are_mirrors(superblock, manifest);
+    let are_streams = superblock.has_streams != manifest.streams.is_empty();
+    let is_sound = are_roots && are_streams && manifest.drops.iter().all(is_page) && are_mirrors(superblock, manifest);
     if is_sound { Ok(()) } else { Err(RecoverError::Damaged("the manifest")) }
 }
 

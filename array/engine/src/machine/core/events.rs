@@ -54,6 +54,7 @@ impl Core {
             (IoPurpose::LogGroup { last }, Ok(_)) => {
                 self.log.group_written(last);
                 self.scheduler.group_committed(last, &mut self.dispatcher);
+                self.stream_group_written(last);
                 self.kick();
             }
             (IoPurpose::Chunk { tickets, freezes, .. }, Ok(_)) => {
@@ -72,7 +73,9 @@ impl Core {
         if self.stopped.is_some() {
             return;
         }
-        self.scheduler.fetched(id, result, &self.log, &mut self.dispatcher);
+        if let Some((task, error)) = self.scheduler.fetched(id, result) {
+            self.fail_task(id, task, error);
+        }
         self.run_woken();
     }
 
@@ -112,7 +115,9 @@ impl Core {
         for waiter in self.loader.take_waiters(absent) {
             match waiter {
                 PageWaiter::Task(id) => {
-                    self.scheduler.page_loaded(id, is_intact, &self.log, &mut self.dispatcher);
+                    if let Some((task, error)) = self.scheduler.page_loaded(id, is_intact) {
+                        self.fail_task(id, task, error);
+                    }
                 }
                 PageWaiter::DropQueue => self.loader.drop_loaded(is_intact, &mut self.state.map),
                 PageWaiter::Batch(batch) => {

@@ -15,6 +15,7 @@ use crate::machine::io::{Action, Io, perform};
 use crate::machine::log::Log;
 use crate::machine::log_reader::LogReader;
 use crate::machine::options::Options;
+use crate::machine::ordered::OrderedStreams;
 use crate::machine::page_loader::PageLoader;
 use crate::machine::pool::{Kind, Phase, Pool, Segment};
 use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_pages, read_superblocks};
@@ -107,10 +108,11 @@ impl Core {
             let root = Root { reference, height: volume.height, mapped: volume.mapped };
             volumes.insert(volume.id, Volume { blocks: volume.blocks, root });
         }
+        let streams = OrderedStreams::restore(manifest.streams, superblock.geometry.log_bytes);
         let ring = Ring::new(superblock.geometry.log_bytes, superblock.log.head);
         Core {
             checkpointer: Checkpointer::new(superblock, manifest.directory),
-            state: ArrayState::new(options, superblock.geometry, superblock.array, volumes, manifest.values),
+            state: ArrayState::new(options, superblock.geometry, superblock.array, volumes, manifest.values, streams),
             log: Log::new(chain_at(superblock), ring),
             scheduler: Scheduler::new(options.write_cache),
             dispatcher: Dispatcher::default(),
@@ -209,8 +211,9 @@ impl Core {
             self.preload(disk, &records.iter().flatten().collect::<Vec<_>>());
             for record in &records {
                 report.records += 1;
-                self.space.reserve_replay(record);
-                for op in record {
+                let ops = self.state.streams.replay(record).map_err(|what| RecoverError::Log(what.to_owned()))?;
+                self.space.reserve_replay(ops);
+                for op in ops {
                     report.bytes += data_bytes(op) as u64;
                     self.replay_op(disk, op)?;
                 }
@@ -223,6 +226,7 @@ impl Core {
                 return Err(RecoverError::LogLoss(Box::new(loss)));
             }
             self.log_loss = Some(loss.to_string().into());
+            self.state.streams.mark_hurt();
         }
         // A process crash leaves the last group in a cache. It is visible now, so it must also
         // survive a power loss. A flush alone does not store it if its write has failed before.

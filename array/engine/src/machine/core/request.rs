@@ -44,6 +44,11 @@ impl Core {
             let error = OpError::Stopped(reason.clone());
             return self.dispatcher.complete(tag, Err(error));
         }
+        if let Op::Follow(record) = &op
+            && let Err(error) = self.state.streams.enter(record)
+        {
+            return self.dispatcher.complete(tag, Err(error));
+        }
         let id = self.scheduler.add(Task::new(tag, op, claims));
         self.step_task(id);
         self.run();
@@ -91,9 +96,7 @@ impl Core {
                 Step::Again => {}
                 Step::Wait(wait) => return self.scheduler.park(id, task, wait),
                 Step::HandedOut => return self.scheduler.release(id, &mut task),
-                Step::Replied(Err(error)) => {
-                    return self.scheduler.fail(id, task, error, &self.log, &mut self.dispatcher);
-                }
+                Step::Replied(Err(error)) => return self.fail_task(id, task, error),
                 Step::Replied(result) => {
                     self.dispatcher.complete(task.tag, result);
                     return self.scheduler.release(id, &mut task);
@@ -102,9 +105,7 @@ impl Core {
                     self.dispatcher.complete(task.tag, Ok(Reply::Done));
                     return self.scheduler.release(id, &mut task);
                 }
-                Step::Sequenced => {
-                    return self.scheduler.await_commit(id, task, &self.log, &mut self.dispatcher);
-                }
+                Step::Sequenced => return self.await_commit(id, task),
             }
         }
     }
@@ -113,7 +114,11 @@ impl Core {
     /// that is full lets writes through: they wait for the log.
     fn may_reply_early(&self, op: &Op) -> bool {
         let options = &self.state.options;
-        options.write_cache && !must_be_durable(op) && self.log.unflushed() <= options.write_cache_limit()
+        options.write_cache
+            && !must_be_durable(op)
+            && self.log.unflushed() <= options.write_cache_limit()
+            // The reply states that the peer has the change, too.
+            && self.state.streams.of_op(op).is_none()
     }
 
     fn step(&mut self, id: TaskId, task: &mut Task) -> Step {
@@ -162,6 +167,11 @@ impl Core {
     }
 
     fn step_change(&mut self, id: TaskId, task: &mut Task) -> Step {
+        if let Op::Follow(record) = &task.op
+            && !self.state.streams.take_turn(record, id)
+        {
+            return Step::Wait(Wait::Order);
+        }
         let data_step = self.state.copy_data_step();
         let needed = task.bytes_needed(data_step);
         while task.fetched.len() < needed.len() {
@@ -204,8 +214,12 @@ impl Core {
                 return Step::Replied(Err(OpError::NoSpace));
             }
         }
-        if let Err(error) = self.sequence(&record) {
+        let stream = self.state.streams.of_op(&task.op);
+        if let Err(error) = self.sequence(&record, stream, task.tag) {
             return Step::Replied(Err(error));
+        }
+        if let Some(next) = stream.and_then(|stream| self.state.streams.next_turn(stream)) {
+            self.scheduler.wake_in_order(next);
         }
         if is_last {
             return Step::Sequenced;

@@ -137,7 +137,7 @@ impl Space {
             | LogOp::CopyVolume { .. }
             | LogOp::Put { .. }
             | LogOp::Create { .. } => reserve().min(2 * checkpoint),
-            LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
+            LogOp::Stream(_) | LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. } => 0,
         }
     }
 

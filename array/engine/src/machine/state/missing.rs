@@ -50,6 +50,7 @@ impl ArrayState {
                 }
                 Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
             }),
+            Op::Follow(record) => record.ops.iter().for_each(|op| self.missing_in_record(op, out)),
             Op::Flush => {}
         }
         missing.sort_unstable();
@@ -60,7 +61,13 @@ impl ArrayState {
     /// As [`ArrayState::missing`], for a log record that is replayed.
     pub(crate) fn missing_for_record(&self, op: &LogOp) -> Vec<Absent> {
         let mut missing = Vec::new();
-        let out = &mut missing;
+        self.missing_in_record(op, &mut missing);
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    fn missing_in_record(&self, op: &LogOp, out: &mut Vec<Absent>) {
         match op {
             LogOp::Write { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, EDIT, out),
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
@@ -75,11 +82,8 @@ impl ArrayState {
                 self.missing_root(*source, out);
                 self.missing_root(*destination, out);
             }
-            LogOp::Create { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
+            LogOp::Stream(_) | LogOp::Create { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }
-        missing.sort_unstable();
-        missing.dedup();
-        missing
     }
 
     /// Adds what a range of a volume needs.

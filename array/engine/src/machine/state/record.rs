@@ -35,7 +35,7 @@ impl ArrayState {
                 Err(OpError::Malformed("source and destination are the same volume"))
             }
             LogOp::CopyVolume { source, .. } => inside(*source, Lba(0), 0),
-            LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
+            LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
         };
         checked.map_err(|error| RecoverError::Log(error.to_string()))
     }

@@ -5,6 +5,7 @@ use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, VolumeId};
+use wal::LogOp;
 
 const MAX_KEY_BYTES: usize = 255;
 const MAX_VALUE_BYTES: usize = 1 << 20;
@@ -12,6 +13,7 @@ const MAX_VALUE_BYTES: usize = 1 << 20;
 impl ArrayState {
     /// Returns the first error of a request against the present state.
     pub(crate) fn validate(&self, op: &Op) -> Result<(), OpError> {
+        self.streams.admit(op)?;
         match op {
             Op::Read { volume, range } => {
                 if range.bytes() > MAX_TRANSFER_BYTES {
@@ -51,6 +53,14 @@ impl ArrayState {
                 if lba.0 < blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
             }
             Op::Change(changes) => self.validate_changes(changes),
+            Op::Follow(record) => record.ops.iter().try_for_each(|op| match op {
+                LogOp::Write { volume, lba, data } => self.payload(*volume, *lba, data),
+                LogOp::Same { pattern, .. } if pattern.len() as u64 != LBA_BYTES => {
+                    Err(OpError::Malformed("pattern is not 512 bytes long"))
+                }
+                LogOp::Same { volume, range, .. } | LogOp::Fill { volume, range, .. } => self.inside(*volume, *range),
+                _ => Err(OpError::Malformed("not a change of content")),
+            }),
         }
     }
 

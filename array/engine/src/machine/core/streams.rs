@@ -1,0 +1,172 @@
+//! Streams: periods, reports of the peer, and the commit of records.
+
+use super::Core;
+use crate::machine::io::TaskId;
+use crate::machine::task::{Task, Wait};
+use crate::service::{Op, OpError, Tag};
+use crate::stream_service::{NewPeriod, StreamEvent, StreamStatus};
+use types::{Lsn, Period, Position, StreamId};
+use wal::{LogOp, StreamEntry};
+
+impl Core {
+    /// Makes a stream. See [`crate::StreamService::create_stream`].
+    ///
+    /// # Errors
+    ///
+    /// The stream exists, or the core has stopped or is read-only.
+    pub fn create_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
+        self.check_writable()?;
+        // A program that knows no streams refuses the array from this checkpoint on.
+        self.state.streams.create(stream, self.checkpointer.freezes() + 1)?;
+        self.request_checkpoint();
+        Ok(())
+    }
+
+    /// Begins a period of a stream. See [`crate::StreamService::begin_period`].
+    ///
+    /// # Errors
+    ///
+    /// The period cannot begin in the present state; nothing has changed then.
+    pub fn begin_period(&mut self, stream: StreamId, new: NewPeriod) -> Result<(), OpError> {
+        self.check_writable()?;
+        self.state.streams.begin(stream, new)?;
+        self.complete_committed();
+        self.run_woken();
+        Ok(())
+    }
+
+    /// Closes a stream. See [`crate::StreamService::close_stream`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such stream, or the core has stopped.
+    pub fn close_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
+        self.check_writable()?;
+        self.end_stream(stream)?;
+        self.run_woken();
+        Ok(())
+    }
+
+    /// Notes how far the peer's log is durable. See [`crate::StreamService::stream_heard`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such stream or position, or the core has stopped.
+    pub fn stream_heard(&mut self, stream: StreamId, period: Period, position: Position) -> Result<(), OpError> {
+        self.check_writable()?;
+        self.state.streams.heard(stream, period, position)?;
+        self.complete_committed();
+        self.run_woken();
+        Ok(())
+    }
+
+    /// Notes that the peer lacks nothing. See [`crate::StreamService::settle_stream`].
+    ///
+    /// # Errors
+    ///
+    /// The last record is not durable on both sides, or the core has stopped.
+    pub fn settle_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
+        self.check_writable()?;
+        self.state.streams.settle(stream)
+    }
+
+    /// Returns the state of a stream.
+    pub fn stream_status(&self, stream: StreamId) -> Option<StreamStatus> {
+        self.state.streams.status(stream)
+    }
+
+    /// Returns the oldest event of a stream that was not returned yet. A caller that carries
+    /// records to a peer asks for events whenever it asks for actions.
+    pub fn next_stream_event(&mut self) -> Option<StreamEvent> {
+        self.dispatcher.next_event()
+    }
+
+    fn check_writable(&self) -> Result<(), OpError> {
+        match &self.stopped {
+            Some(reason) => Err(OpError::Stopped(reason.clone())),
+            None if self.state.options.read_only => Err(OpError::ReadOnly),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a record of a stream into the log, and reports it if this engine orders the stream.
+    pub(super) fn log_in_stream(&mut self, entry: StreamEntry, ops: &[LogOp], tag: Tag) {
+        let mut record = Vec::with_capacity(ops.len() + 1);
+        record.push(LogOp::Stream(entry));
+        record.extend_from_slice(ops);
+        self.log.push(&record);
+        if let Some(record) = self.state.streams.sequenced(entry, ops, self.log.last()) {
+            self.dispatcher.report(StreamEvent::Ordered { tag, record });
+        }
+    }
+
+    /// The log is durable up to a record.
+    pub(super) fn stream_group_written(&mut self, durable: Lsn) {
+        if self.state.streams.is_empty() {
+            return;
+        }
+        for (stream, period, position) in self.state.streams.group_written(durable) {
+            self.dispatcher.report(StreamEvent::Durable { stream, period, position });
+        }
+        self.complete_committed();
+    }
+
+    fn complete_committed(&mut self) {
+        for id in self.state.streams.take_committed() {
+            self.scheduler.committed(id, &mut self.dispatcher);
+        }
+    }
+
+    /// Parks a task until everything that is sequenced now is committed: durable, and for a stream
+    /// also durable at the peer if its gate says so.
+    pub(super) fn await_commit(&mut self, id: TaskId, task: Task) {
+        let Some(stream) = self.state.streams.of_op(&task.op) else {
+            return self.scheduler.await_commit(id, task, &self.log, &mut self.dispatcher);
+        };
+        self.scheduler.park(id, task, Wait::Commit);
+        if !self.state.streams.await_commit(stream, id) {
+            self.scheduler.committed(id, &mut self.dispatcher);
+        }
+    }
+
+    /// Replies with an error. If earlier steps of the task have changed anything, the reply waits
+    /// until those changes are committed: a reader must not see them before.
+    pub(super) fn fail_task(&mut self, id: TaskId, mut task: Task, error: OpError) {
+        if let Op::Follow(record) = &task.op
+            && self.state.streams.is_following(record)
+        {
+            // Later records must not be applied without this one.
+            let stream = record.stream;
+            self.end_task(id, task, error);
+            let _ = self.end_stream(stream);
+            return;
+        }
+        let stream = self.state.streams.of_op(&task.op).filter(|stream| self.state.streams.is_open(*stream));
+        if task.done > 0 && stream.is_some() {
+            task.failure = Some(error);
+            return self.await_commit(id, task);
+        }
+        self.scheduler.fail(id, task, error, &self.log, &mut self.dispatcher);
+    }
+
+    /// Closes a stream and ends its tasks that wait for other records. The others end when they run
+    /// next.
+    fn end_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
+        let (committing, waiting) = self.state.streams.close(stream)?;
+        for id in committing {
+            if let Some(mut task) = self.scheduler.take(id) {
+                let closed = OpError::Unavailable("the stream was closed before the change was committed");
+                let error = task.failure.take().unwrap_or(closed);
+                self.end_task(id, task, error);
+            }
+        }
+        waiting.into_iter().for_each(|id| self.scheduler.wake_in_order(id));
+        self.scheduler.wake_admission_waiters();
+        Ok(())
+    }
+
+    fn end_task(&mut self, id: TaskId, mut task: Task, error: OpError) {
+        self.dispatcher.complete(task.tag, Err(error));
+        self.scheduler.release(id, &mut task);
+    }
+}

@@ -1,0 +1,536 @@
+//! Streams: orders of changes that a peer follows. See [`crate::stream_service`].
+//!
+//! ```text
+//! record ─▶ position ─▶ group of the log ─▶ durable here ──┬─▶ committed: reply, locks released
+//!                └────▶ event for the peer ─▶ its report ──┘   (Gate::Both)
+//! ```
+//!
+//! A task of a stream keeps its locks until its records are committed, so no reader sees content
+//! that the peer could lack. The map has that content before, like content that is not flushed.
+//! Records that the peer may lack are the *tail* of the stream, which a checkpoint stores.
+
+mod tail;
+
+use super::io::TaskId;
+use super::steps::UNMAP_STEP_RANGES;
+use crate::service::{Change, Op, OpError};
+use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
+use crate::stream_service::{Gate, NewPeriod, Role, StreamStatus};
+use ondisk::{ManifestStream, ManifestTail, manifest_stream_bytes};
+use std::collections::{BTreeMap, VecDeque};
+use tail::Tail;
+use types::{BlockRange, LBA_BYTES, Lsn, Period, Position, StreamId, VolumeId};
+use wal::{LogOp, StreamEntry};
+
+/// Bytes of the log for each range that a tail lists at most.
+const LOG_BYTES_PER_RANGE: u64 = 2048;
+const MIN_TAIL_RANGES: usize = 64;
+const MAX_TAIL_RANGES: usize = 1 << 15;
+
+const _: () = assert!(UNMAP_STEP_RANGES <= MAX_FOLLOWED_OPS);
+
+/// The streams of an array.
+#[derive(Default)]
+pub(crate) struct OrderedStreams {
+    streams: BTreeMap<StreamId, OrderedStream>,
+    /// Ranges that a tail lists at most.
+    max_tail: usize,
+}
+
+/// One stream.
+struct OrderedStream {
+    period: Period,
+    /// Position of the last record.
+    last: Position,
+    /// Everything up to this position is on stable storage here.
+    durable: Position,
+    /// The peer has reported everything up to this position as durable.
+    heard: Position,
+    base: (Period, Position),
+    role: Role,
+    gate: Gate,
+    /// The checkpoint that must be complete before the first record.
+    stored_with: u64,
+    is_ready: bool,
+    is_hurt: bool,
+    tail: Tail,
+    /// Last position that a followed record was submitted with.
+    entered: Position,
+    /// Records in groups that are not durable yet.
+    unflushed: VecDeque<(Lsn, Position)>,
+    /// Tasks whose records are not committed yet.
+    commit_waiters: VecDeque<(Position, TaskId)>,
+    /// Followed records that wait for earlier ones.
+    turn_waiters: BTreeMap<Position, TaskId>,
+}
+
+impl OrderedStream {
+    fn new(period: Period, last: Position, heard: Position, base: (Period, Position)) -> Self {
+        Self {
+            period,
+            last,
+            durable: last,
+            heard,
+            base,
+            role: Role::Follower,
+            gate: Gate::Closed,
+            stored_with: 0,
+            is_ready: true,
+            is_hurt: false,
+            tail: Tail::default(),
+            entered: last,
+            unflushed: VecDeque::new(),
+            commit_waiters: VecDeque::new(),
+            turn_waiters: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the position up to which changes are committed.
+    fn committed(&self) -> Position {
+        match self.gate {
+            Gate::Both => self.durable.min(self.heard),
+            Gate::Local => self.durable,
+            Gate::Closed => Position(0),
+        }
+    }
+
+    /// Checks that a new period can begin.
+    fn check_period(&self, new: NewPeriod) -> Result<(), &'static str> {
+        let continues_alone = self.role == Role::Sequencer && (new.role, new.gate) == (Role::Sequencer, Gate::Local);
+        let is_closed = self.gate == Gate::Closed;
+        let refusals = [
+            (!self.is_ready, "the stream is not stored in a checkpoint yet"),
+            (new.gate == Gate::Closed, "a period does not begin closed"),
+            (new.period <= self.period, "the period is not a later one"),
+            (!is_closed && !continues_alone, "the period before is not closed"),
+            (is_closed && self.durable < self.last, "records of the period before are not durable yet"),
+            (
+                self.is_hurt && (new.role, new.gate) != (Role::Follower, Gate::Local),
+                "the log was damaged; the peer's content must be copied first",
+            ),
+            (new.role == Role::Sequencer && new.last != self.last, "the last position is another one"),
+            (
+                new.gate == Gate::Both && (new.last != self.last || self.heard < self.last),
+                "the peer has not reported the last record as durable",
+            ),
+            (new.gate == Gate::Both && !self.tail.is_empty(), "the peer may lack changes"),
+        ];
+        refusals.iter().find(|(is_refused, _)| *is_refused).map_or(Ok(()), |(_, reason)| Err(*reason))
+    }
+
+    fn begin(&mut self, new: NewPeriod) {
+        self.tail.end_period();
+        (self.period, self.role, self.gate) = (new.period, new.role, new.gate);
+        if new.role == Role::Follower {
+            (self.last, self.durable, self.entered) = (new.last, new.last, new.last);
+        }
+        // The peer may have had records of the period before that do not exist here.
+        self.heard = self.heard.min(self.last);
+    }
+
+    /// Notes a record that was ordered or replayed.
+    fn add(&mut self, entry: StreamEntry, ops: &[LogOp], max_tail: usize) {
+        self.last = entry.position;
+        let ranges = ops.iter().filter_map(changed_range).collect();
+        self.tail.push(ManifestTail { period: entry.period, position: entry.position, ranges }, max_tail);
+    }
+}
+
+impl OrderedStreams {
+    /// Restores the streams that a manifest lists, for an array whose log has `log_bytes` bytes.
+    /// They are closed.
+    pub(crate) fn restore(listed: Vec<ManifestStream>, log_bytes: u64) -> Self {
+        let streams = listed.into_iter().map(|listed| {
+            let mut stream = OrderedStream::new(listed.period, listed.position, listed.heard, listed.base);
+            stream.tail = Tail::restore(listed.period, listed.tail, listed.unlisted);
+            stream.is_hurt = listed.is_hurt;
+            (listed.id, stream)
+        });
+        let ranges = (log_bytes / LOG_BYTES_PER_RANGE) as usize;
+        Self { streams: streams.collect(), max_tail: ranges.clamp(MIN_TAIL_RANGES, MAX_TAIL_RANGES) }
+    }
+
+    /// Returns the streams as a manifest lists them.
+    pub(crate) fn listed(&self) -> Vec<ManifestStream> {
+        let listed = self.streams.iter().map(|(id, stream)| ManifestStream {
+            id: *id,
+            period: stream.period,
+            position: stream.last,
+            // A follower may hear of records that it has not received yet.
+            heard: stream.heard.min(stream.last),
+            base: stream.base,
+            is_hurt: stream.is_hurt,
+            unlisted: stream.tail.unlisted(),
+            tail: stream.tail.listed().cloned().collect(),
+        });
+        listed.collect()
+    }
+
+    /// Returns the bytes that the streams take in a manifest.
+    pub(crate) fn manifest_bytes(&self) -> u64 {
+        let counts = self.streams.values().map(|stream| stream.tail.counts());
+        let (records, ranges) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        manifest_stream_bytes(self.streams.len() as u64, records, ranges)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Returns the stream whose changes a volume's changes are, if there is one.
+    pub(crate) fn of_volume(&self, volume: VolumeId) -> Option<StreamId> {
+        volume.stream().filter(|stream| self.streams.contains_key(stream))
+    }
+
+    /// True if a stream serves requests.
+    pub(crate) fn is_open(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| stream.gate != Gate::Closed)
+    }
+
+    /// Returns the stream that orders a request.
+    pub(crate) fn of_op(&self, op: &Op) -> Option<StreamId> {
+        if self.is_empty() {
+            return None;
+        }
+        match op {
+            Op::Write { volume, .. }
+            | Op::WriteSame { volume, .. }
+            | Op::Zero { volume, .. }
+            | Op::Unmap { volume, .. }
+            | Op::CompareAndWrite { volume, .. }
+            | Op::Or { volume, .. } => self.of_volume(*volume),
+            Op::Follow(record) => Some(record.stream),
+            _ => None,
+        }
+    }
+
+    /// Returns why a request cannot be executed in the present state of its stream.
+    pub(crate) fn admit(&self, op: &Op) -> Result<(), OpError> {
+        if self.is_empty() && !matches!(op, Op::Follow(_)) {
+            return Ok(());
+        }
+        let refuse = |is_in_stream: bool, what| if is_in_stream { Err(OpError::Malformed(what)) } else { Ok(()) };
+        let is_ordered = |volume: VolumeId| self.of_volume(volume).is_some();
+        match op {
+            Op::Read { volume, .. } | Op::Status { volume, .. } | Op::Compare { volume, .. } => {
+                self.of_volume(*volume).map_or(Ok(()), |stream| self.open(stream, None).map(drop))
+            }
+            Op::Write { .. }
+            | Op::WriteSame { .. }
+            | Op::Zero { .. }
+            | Op::Unmap { .. }
+            | Op::CompareAndWrite { .. }
+            | Op::Or { .. } => {
+                self.of_op(op).map_or(Ok(()), |stream| self.open(stream, Some(Role::Sequencer)).map(drop))
+            }
+            Op::Copy { source, destination, .. } => {
+                refuse(is_ordered(*source) || is_ordered(*destination), "a copy from or to a volume of a stream")
+            }
+            Op::Change(changes) => {
+                let names_ordered = changes.iter().flat_map(volumes_of).flatten().any(is_ordered);
+                refuse(names_ordered, "a change of a volume of a stream")
+            }
+            Op::Follow(record) => {
+                check_record(record)?;
+                let stream = self.open(record.stream, Some(Role::Follower))?;
+                if record.period == stream.period && record.position > stream.last {
+                    return Ok(());
+                }
+                Err(OpError::Unavailable("the record is of another period, or was applied already"))
+            }
+            Op::Flush => Ok(()),
+        }
+    }
+
+    /// Returns a stream that serves requests, in the role that they need.
+    fn open(&self, stream: StreamId, role: Option<Role>) -> Result<&OrderedStream, OpError> {
+        let stream = self.streams.get(&stream).ok_or(OpError::Malformed("no such stream"))?;
+        if stream.gate == Gate::Closed {
+            return Err(OpError::Unavailable("the stream is closed"));
+        }
+        if role.is_some_and(|role| role != stream.role) {
+            return Err(OpError::Unavailable("the peer orders the changes of the stream"));
+        }
+        Ok(stream)
+    }
+
+    /// A record to follow was submitted. Refuses one that does not follow the one before.
+    pub(crate) fn enter(&mut self, record: &StreamRecord) -> Result<(), OpError> {
+        let Some(stream) = self.streams.get_mut(&record.stream) else { return Ok(()) };
+        if record.position != stream.entered.next() {
+            return Err(OpError::Malformed("the record does not follow the one before"));
+        }
+        stream.entered = record.position;
+        Ok(())
+    }
+
+    /// True if it is the turn of a followed record. Otherwise its task waits for
+    /// [`OrderedStreams::next_turn`].
+    pub(crate) fn take_turn(&mut self, record: &StreamRecord, task: TaskId) -> bool {
+        let Some(stream) = self.streams.get_mut(&record.stream) else { return false };
+        let is_next = record.position == stream.last.next();
+        if !is_next {
+            stream.turn_waiters.insert(record.position, task);
+        }
+        is_next
+    }
+
+    /// Returns the task that follows the record that was applied last.
+    pub(crate) fn next_turn(&mut self, stream: StreamId) -> Option<TaskId> {
+        let stream = self.streams.get_mut(&stream)?;
+        stream.turn_waiters.remove(&stream.last.next())
+    }
+
+    /// Returns the place of the next record of a stream.
+    pub(crate) fn next_entry(&self, stream: StreamId) -> Option<StreamEntry> {
+        let held = self.streams.get(&stream)?;
+        let position = held.last.next();
+        Some(StreamEntry { stream, period: held.period, position, heard: held.heard.min(position) })
+    }
+
+    /// A record with these operations was put into the log at this place. Returns it for the peer,
+    /// if this engine orders the stream.
+    pub(crate) fn sequenced(&mut self, entry: StreamEntry, ops: &[LogOp], lsn: Lsn) -> Option<StreamRecord> {
+        let max_tail = self.max_tail;
+        let stream = self.streams.get_mut(&entry.stream)?;
+        debug_assert!(stream.gate != Gate::Closed && entry.position == stream.last.next());
+        stream.add(entry, ops, max_tail);
+        stream.tail.heard(entry.period, stream.heard);
+        stream.unflushed.push_back((lsn, entry.position));
+        let StreamEntry { stream: id, period, position, .. } = entry;
+        let is_ordered = stream.role == Role::Sequencer;
+        is_ordered.then(|| StreamRecord { stream: id, period, position, ops: ops.to_vec() })
+    }
+
+    /// Returns the operations of a record and notes its place, when it is replayed.
+    pub(crate) fn replay<'a>(&mut self, record: &'a [LogOp]) -> Result<&'a [LogOp], &'static str> {
+        let Some((LogOp::Stream(entry), ops)) = record.split_first() else {
+            let is_plain = |volume: VolumeId| self.of_volume(volume).is_none();
+            let are_plain = self.is_empty() || record.iter().flat_map(named_volumes).flatten().all(is_plain);
+            return if are_plain { Ok(record) } else { Err("a change of a stream's volume has no position") };
+        };
+        let max_tail = self.max_tail;
+        let stream = self.streams.get_mut(&entry.stream).ok_or("a record is of an unknown stream")?;
+        let is_own = |volume: VolumeId| volume.stream() == Some(entry.stream);
+        if !ops.iter().flat_map(named_volumes).flatten().all(is_own) {
+            return Err("a record of a stream changes another volume");
+        }
+        let is_first = entry.period > stream.period;
+        let is_next = is_first || (entry.period == stream.period && entry.position == stream.last.next());
+        if !is_next || entry.position.0 == 0 || entry.heard > entry.position {
+            return Err("a record does not follow the last one of its stream");
+        }
+        if is_first {
+            stream.tail.end_period();
+            stream.period = entry.period;
+        }
+        if entry.heard > stream.heard {
+            stream.base = (entry.period, entry.heard);
+        }
+        stream.heard = entry.heard;
+        stream.add(*entry, ops, max_tail);
+        stream.tail.heard(entry.period, entry.heard);
+        (stream.durable, stream.entered) = (stream.last, stream.last);
+        Ok(ops)
+    }
+
+    /// The log is durable up to a record. Returns the streams that it is news for.
+    pub(crate) fn group_written(&mut self, durable: Lsn) -> Vec<(StreamId, Period, Position)> {
+        let mut news = Vec::new();
+        for (id, stream) in &mut self.streams {
+            let before = stream.durable;
+            while let Some((_, position)) = stream.unflushed.pop_front_if(|(lsn, _)| *lsn <= durable) {
+                stream.durable = position;
+            }
+            if stream.durable != before {
+                news.push((*id, stream.period, stream.durable));
+            }
+        }
+        news
+    }
+
+    /// Adds a task that waits until everything sequenced in its stream now is committed. Returns
+    /// false if it is committed already.
+    pub(crate) fn await_commit(&mut self, stream: StreamId, task: TaskId) -> bool {
+        let Some(stream) = self.streams.get_mut(&stream) else { return false };
+        let is_waiting = stream.committed() < stream.last;
+        if is_waiting {
+            stream.commit_waiters.push_back((stream.last, task));
+        }
+        is_waiting
+    }
+
+    /// Removes the tasks whose records are committed, and returns them.
+    pub(crate) fn take_committed(&mut self) -> Vec<TaskId> {
+        let mut tasks = Vec::new();
+        for stream in self.streams.values_mut() {
+            let committed = stream.committed();
+            while let Some((_, task)) = stream.commit_waiters.pop_front_if(|(position, _)| *position <= committed) {
+                tasks.push(task);
+            }
+        }
+        tasks
+    }
+
+    /// Makes a stream that the checkpoint of this number stores first.
+    pub(crate) fn create(&mut self, id: StreamId, stored_with: u64) -> Result<(), OpError> {
+        if self.streams.contains_key(&id) {
+            return Err(OpError::Malformed("the stream exists already"));
+        }
+        let mut stream = OrderedStream::new(Period(0), Position(0), Position(0), Default::default());
+        (stream.stored_with, stream.is_ready) = (stored_with, false);
+        self.streams.insert(id, stream);
+        Ok(())
+    }
+
+    /// A checkpoint of this number is complete.
+    pub(crate) fn checkpointed(&mut self, completed: u64) {
+        for stream in self.streams.values_mut().filter(|stream| stream.stored_with <= completed) {
+            stream.is_ready = true;
+        }
+    }
+
+    /// Begins a period.
+    pub(crate) fn begin(&mut self, stream: StreamId, new: NewPeriod) -> Result<(), OpError> {
+        let stream = self.held(stream)?;
+        stream.check_period(new).map_err(OpError::Unavailable)?;
+        stream.begin(new);
+        Ok(())
+    }
+
+    /// Closes a stream. Returns the tasks that wait for the commit of their records, and those
+    /// that wait for their turn.
+    pub(crate) fn close(&mut self, stream: StreamId) -> Result<(Vec<TaskId>, Vec<TaskId>), OpError> {
+        let stream = self.held(stream)?;
+        stream.gate = Gate::Closed;
+        let committing = std::mem::take(&mut stream.commit_waiters).into_iter().map(|(_, task)| task).collect();
+        let waiting = std::mem::take(&mut stream.turn_waiters).into_values().collect();
+        Ok((committing, waiting))
+    }
+
+    /// True if a task of this stream and period fails for a reason that its peer does not have: the
+    /// stream cannot continue then.
+    pub(crate) fn is_following(&self, record: &StreamRecord) -> bool {
+        let held = self.streams.get(&record.stream);
+        held.is_some_and(|stream| stream.gate != Gate::Closed && stream.period == record.period)
+    }
+
+    /// The peer's log is durable up to a position.
+    pub(crate) fn heard(&mut self, stream: StreamId, period: Period, position: Position) -> Result<(), OpError> {
+        let stream = self.held(stream)?;
+        if period != stream.period {
+            return Ok(());
+        }
+        if position > stream.last && stream.role == Role::Sequencer {
+            return Err(OpError::Malformed("the peer reports a position that no record has"));
+        }
+        // A follower may hear of records that it has not received yet.
+        if position >= stream.heard {
+            stream.heard = position;
+            stream.base = (period, position);
+            stream.tail.heard(period, position);
+        }
+        Ok(())
+    }
+
+    /// The peer lacks nothing.
+    pub(crate) fn settle(&mut self, stream: StreamId) -> Result<(), OpError> {
+        let stream = self.held(stream)?;
+        if stream.heard < stream.last || stream.durable < stream.last {
+            return Err(OpError::Unavailable("the last record is not durable on both sides"));
+        }
+        stream.tail.settle();
+        stream.is_hurt = false;
+        Ok(())
+    }
+
+    /// The array was opened in spite of lost records.
+    pub(crate) fn mark_hurt(&mut self) {
+        self.streams.values_mut().for_each(|stream| stream.is_hurt = true);
+    }
+
+    /// The core has stopped: no task waits any more.
+    pub(crate) fn stop(&mut self) {
+        for stream in self.streams.values_mut() {
+            stream.commit_waiters.clear();
+            stream.turn_waiters.clear();
+        }
+    }
+
+    pub(crate) fn status(&self, stream: StreamId) -> Option<StreamStatus> {
+        let stream = self.streams.get(&stream)?;
+        Some(StreamStatus {
+            period: stream.period,
+            position: stream.last,
+            durable: stream.durable,
+            heard: stream.heard,
+            base: stream.base,
+            role: stream.role,
+            gate: stream.gate,
+            is_ready: stream.is_ready,
+            is_hurt: stream.is_hurt,
+            tail: stream.tail.blocks(),
+        })
+    }
+
+    fn held(&mut self, stream: StreamId) -> Result<&mut OrderedStream, OpError> {
+        self.streams.get_mut(&stream).ok_or(OpError::Malformed("no such stream"))
+    }
+}
+
+/// Checks what a record to follow may hold: writes and fills of volumes of its stream.
+fn check_record(record: &StreamRecord) -> Result<(), OpError> {
+    let is_followed = |op: &LogOp| {
+        let is_change = changed_range(op).is_some_and(|(_, range)| !range.is_empty());
+        is_change && named_volumes(op).into_iter().flatten().all(|volume| volume.stream() == Some(record.stream))
+    };
+    // Several writes would need the pages that an earlier one changes.
+    let are_fills = record.ops.len() == 1 || record.ops.iter().all(|op| matches!(op, LogOp::Fill { .. }));
+    if record.ops.is_empty() || record.ops.len() > MAX_FOLLOWED_OPS || !are_fills {
+        return Err(OpError::Malformed("a record to follow is one write, or up to 32 fills"));
+    }
+    if !record.ops.iter().all(is_followed) {
+        return Err(OpError::Malformed(
+            "a record to follow changes a volume outside of its stream, or not its content",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the blocks that an operation of a stream's record changes.
+fn changed_range(op: &LogOp) -> Option<(VolumeId, BlockRange)> {
+    match op {
+        LogOp::Write { volume, lba, data } => {
+            BlockRange::new(*lba, data.len() as u64 / LBA_BYTES).ok().map(|range| (*volume, range))
+        }
+        LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => Some((*volume, *range)),
+        _ => None,
+    }
+}
+
+/// Returns the volumes that an operation names.
+fn named_volumes(op: &LogOp) -> [Option<VolumeId>; 2] {
+    match op {
+        LogOp::Write { volume, .. }
+        | LogOp::Fill { volume, .. }
+        | LogOp::Same { volume, .. }
+        | LogOp::Create { volume, .. }
+        | LogOp::Delete { volume }
+        | LogOp::Resize { volume, .. } => [Some(*volume), None],
+        LogOp::Copy { source, destination, .. } | LogOp::CopyVolume { source, destination } => {
+            [Some(*source), Some(*destination)]
+        }
+        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => [None, None],
+    }
+}
+
+/// Returns the volumes that a change names.
+fn volumes_of(change: &Change) -> [Option<VolumeId>; 2] {
+    match change {
+        Change::CreateVolume { volume, .. } | Change::DeleteVolume { volume } | Change::ResizeVolume { volume, .. } => {
+            [Some(*volume), None]
+        }
+        Change::CopyVolume { source, destination } => [Some(*source), Some(*destination)],
+        Change::Put { .. } | Change::Remove { .. } => [None, None],
+    }
+}

@@ -1,0 +1,20 @@
+//! A record of a stream on its way from one engine to the other.
+
+use types::{Period, Position, StreamId};
+use wal::LogOp;
+
+/// Most operations of a followed record: those of one step of an UNMAP.
+pub const MAX_FOLLOWED_OPS: usize = 32;
+
+/// A record of a stream: ordered by the sequencer, followed by its peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamRecord {
+    /// The stream.
+    pub stream: StreamId,
+    /// The period when it was ordered.
+    pub period: Period,
+    /// Its position in the stream.
+    pub position: Position,
+    /// Writes and fills of volumes of the stream, at most [`MAX_FOLLOWED_OPS`].
+    pub ops: Vec<LogOp>,
+}

@@ -1,0 +1,143 @@
+//! Streams at the engine's interface.
+//!
+//! A *stream* is an order of changes that two engines keep. The *sequencer* gives each change of
+//! the stream's volumes a position and reports the record; the *follower* applies the records in
+//! that order. Each reports the position up to which its log is durable. A change is *committed*,
+//! so answered and readable, when both logs hold it. The engine knows no arrays or connections:
+//! its caller carries records and positions from one engine to the other.
+
+use crate::service::{OpError, Tag};
+use crate::stream_record::StreamRecord;
+use std::sync::Arc;
+use types::{BlockRange, Period, Position, StreamId, VolumeId};
+
+/// When a change of a stream is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// When it is durable here and the peer has reported it as durable.
+    Both,
+    /// When it is durable here.
+    Local,
+    /// Never: requests on volumes of the stream fail with [`OpError::Unavailable`]. Every stream
+    /// begins with this gate when the array is opened.
+    Closed,
+}
+
+/// The part of an engine in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Orders the changes that hosts request.
+    Sequencer,
+    /// Applies the records that the sequencer has ordered. Changes of hosts fail with
+    /// [`OpError::Unavailable`].
+    Follower,
+}
+
+/// A period that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPeriod {
+    /// Its number, higher than that of the period before.
+    pub period: Period,
+    /// The part of this engine in it.
+    pub role: Role,
+    /// When a change is committed; not [`Gate::Closed`].
+    pub gate: Gate,
+    /// Position of the last record before the period, at the sequencer. Both engines state the
+    /// same one.
+    pub last: Position,
+}
+
+/// News of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// The sequencer has ordered a record. Reported in the order of positions, before the record is
+    /// durable.
+    Ordered {
+        /// The request that it carries out, or a part of it.
+        tag: Tag,
+        /// The record, for the peer.
+        record: StreamRecord,
+    },
+    /// Everything up to this position is durable here. Reported once for each group of the log.
+    Durable {
+        /// The stream.
+        stream: StreamId,
+        /// The period of the newest record.
+        period: Period,
+        /// Its position.
+        position: Position,
+    },
+}
+
+/// The state of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamStatus {
+    /// Period of the last record, or the one that has begun since.
+    pub period: Period,
+    /// Position of the last record.
+    pub position: Position,
+    /// Position up to which the log is durable here.
+    pub durable: Position,
+    /// Position up to which the peer has reported the stream as durable.
+    pub heard: Position,
+    /// The period when the peer did so last, and the position that it reported then.
+    pub base: (Period, Position),
+    /// The part of this engine in the present period.
+    pub role: Role,
+    /// When a change is committed.
+    pub gate: Gate,
+    /// True once the array's format states that it has this stream. Before, no period can begin.
+    pub is_ready: bool,
+    /// The array was opened in spite of a damaged log or lost metadata: changes that were
+    /// acknowledged may be missing here. Only a follower's period with [`Gate::Local`] can begin.
+    pub is_hurt: bool,
+    /// Blocks that were changed here and that the peer may lack, or `None` if all may be: more were
+    /// changed than the array lists.
+    pub tail: Option<Vec<(VolumeId, BlockRange)>>,
+}
+
+/// Streams of an engine.
+pub trait StreamService: Send + Sync {
+    /// Makes a stream for the volumes that carry its id, which exist already and are equal on both
+    /// arrays. It is closed, and ready when a checkpoint has stored it.
+    ///
+    /// # Errors
+    ///
+    /// The stream exists, or the engine has stopped.
+    fn create_stream(&self, stream: StreamId) -> Result<(), OpError>;
+    /// Begins a period. The stream is closed and everything in it is durable, or it is open and its
+    /// sequencer continues alone. Blocks nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Unavailable`] with the reason. Nothing has changed then.
+    fn begin_period(&self, stream: StreamId, new: NewPeriod) -> Result<(), OpError>;
+    /// Closes a stream. Its requests end with [`OpError::Unavailable`]; those that were ordered may
+    /// have happened.
+    fn close_stream(&self, stream: StreamId) -> Result<(), OpError>;
+    /// The peer has reported that its log is durable up to a position. Ignored if it is of another
+    /// period.
+    ///
+    /// # Errors
+    ///
+    /// No record has this position yet.
+    fn stream_heard(&self, stream: StreamId, period: Period, position: Position) -> Result<(), OpError>;
+    /// The content of the stream's volumes is equal to the peer's, and durable on both: nothing of
+    /// earlier periods is in the tail any more, and the stream is not hurt.
+    ///
+    /// # Errors
+    ///
+    /// The peer has not reported the last record as durable.
+    fn settle_stream(&self, stream: StreamId) -> Result<(), OpError>;
+    /// Returns the state of a stream.
+    fn stream_status(&self, stream: StreamId) -> Option<StreamStatus>;
+    /// Sets the receiver of events. It is called under the engine's mutex, in order, and must not
+    /// block or call the engine.
+    fn set_stream_sink(&self, sink: Arc<dyn StreamSink>);
+}
+
+/// Receives events of streams, in order.
+pub trait StreamSink: Send + Sync {
+    /// Receives an event.
+    fn event(&self, event: StreamEvent);
+}

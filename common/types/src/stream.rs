@@ -1,0 +1,89 @@
+//! Names and numbers of streams: orders of changes that two arrays follow.
+
+use crate::VolumeId;
+
+/// Bit of a volume's id that marks a volume of a stream.
+const IN_STREAM: u64 = 1 << 63;
+/// Bits of a volume's id below the number of its stream.
+const NUMBER_BITS: u32 = 32;
+
+/// Identifies a stream: one order for the changes of its volumes. 31 bits, equal on both arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(u32);
+
+/// The place of a record in its stream: dense, ascending within a period, from 1 on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+/// A time during which one array orders a stream and the records of it follow each other without
+/// gaps. A later period has a higher number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period(pub u64);
+
+impl StreamId {
+    /// Returns the stream with this number. `None` if the number has more than 31 bits.
+    pub const fn new(number: u32) -> Option<Self> {
+        if number < 1 << 31 { Some(Self(number)) } else { None }
+    }
+
+    /// Returns the number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the id of a volume of this stream.
+    pub fn volume(self, number: u32) -> VolumeId {
+        VolumeId(IN_STREAM | u64::from(self.0) << NUMBER_BITS | u64::from(number))
+    }
+}
+
+impl Position {
+    /// Returns the next position.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl VolumeId {
+    /// Returns the stream that a volume of this id belongs to, or `None` for a plain volume.
+    pub fn stream(self) -> Option<StreamId> {
+        (self.0 & IN_STREAM != 0).then_some(StreamId(((self.0 & !IN_STREAM) >> NUMBER_BITS) as u32))
+    }
+}
+
+impl std::fmt::Display for StreamId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stream{}", self.0)
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl std::fmt::Display for Period {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volume_id_names_its_stream() {
+        for number in [0, 1, 77, (1 << 31) - 1] {
+            let stream = StreamId::new(number).unwrap();
+            for volume in [0, 1, u32::MAX] {
+                assert_eq!(stream.volume(volume).stream(), Some(stream));
+                assert_eq!(stream.volume(volume).0 as u32, volume);
+            }
+        }
+        assert_eq!(StreamId::new(1 << 31), None);
+        assert_eq!(VolumeId((1 << 63) - 1).stream(), None, "the id of a plain volume");
+    }
+}
