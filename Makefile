@@ -162,6 +162,7 @@ crash-campaign:
 	cargo build --release --package ibid-sim
 	$(BIN)/ibid-sim crash --runs $(CRASHES) --seed $(SEED) --jobs $$(nproc) --progress $(OUT)/crash-campaign-$(REVISION)
 	$(BIN)/ibid-sim exhaustive --jobs $$(nproc)
+	$(BIN)/ibid-sim streams --runs 10000 --seed $(SEED) --jobs $$(nproc)
 
 datastore-soak:
 	@scripts/setup.sh test

@@ -43,6 +43,17 @@ impl EngineSetup {
         let geometry = ArrayGeometry { capacity: 64 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
         Self { geometry, options: Options::for_geometry(&geometry), space: None, is_small: false, bug: None }
     }
+
+    /// Draws the setup of one array of a pair: never full.
+    pub fn of_pair(rng: &mut Rng) -> Self {
+        let log_bytes = rng.pick(&[256 << 10, 512 << 10, 1 << 20]);
+        let geometry = ArrayGeometry { capacity: 48 << 20, log_bytes, segment_bytes: 256 << 10 };
+        let mut options = Options::for_geometry(&geometry);
+        options.page_budget = rng.pick(&[0, 16 << 10, options.page_budget]);
+        // Streams do not use it.
+        options.write_cache = rng.percent(25);
+        Self { geometry, options, space: None, is_small: false, bug: None }
+    }
 }
 
 /// The core.
@@ -385,6 +396,11 @@ impl SimSubject for EngineSubject {
 }
 
 impl EngineSubject {
+    /// Returns the core, for requests that only a pair of arrays makes.
+    pub fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
     /// Repairs what a scrub has found. The rest is damage.
     fn end_scrub(
         &mut self,

@@ -36,6 +36,7 @@ pub mod injected_bug;
 pub mod inspect;
 pub mod machine;
 pub mod ops;
+pub mod pair;
 pub mod progress;
 pub mod run;
 pub mod state;

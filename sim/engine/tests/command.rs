@@ -27,3 +27,14 @@ fn an_injected_bug_is_found_and_replayed() {
     let replayed = run(&["replay", "--seed", seed, "--inject", "answer-flush-early"]);
     assert!(String::from_utf8_lossy(&replayed.stdout).contains(&line[line.find(':').unwrap()..]), "{line}");
 }
+
+#[test]
+fn two_engines_are_simulated_and_a_bug_is_found() {
+    let output = run(&["streams", "--runs", "5", "--seed", "3"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.starts_with("5 runs, ") && text.ends_with("\n0 violations\n"), "{text}");
+    let output = run(&["streams", "--runs", "60", "--inject", "tail-forgotten"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("\nseed 1: in step, but array "), "{text}");
+    assert!(!run(&["streams", "--runs", "1", "--seed", "2", "--inject", "tail-forgotten"]).status.success());
+}

@@ -1,0 +1,153 @@
+//! One array of a pair: its drive, its core while it runs, and the records that it was given.
+
+use super::contents::{Entry, PairContents};
+use crate::disk::{Faults, SimDisk};
+use crate::engine_subject::{EngineSetup, EngineSubject};
+use crate::history::SimViolation;
+use crate::machine::{Answers, SimMachine};
+use crate::subject::SimSubject;
+use engine::{Core, StreamEvent};
+use testing::Rng;
+use types::{Period, Position};
+
+/// One array.
+pub(super) struct Node<'a> {
+    disk: &'a SimDisk,
+    pub(super) setup: EngineSetup,
+    machine: Option<SimMachine<'a, EngineSubject>>,
+    /// Everything that the array was given, in order.
+    pub(super) entries: Vec<Entry>,
+    /// Entries that must survive a crash: reported as durable, or answered to a host.
+    pub(super) promised: usize,
+    /// Position that the array has last reported as durable.
+    pub(super) durable: Position,
+}
+
+impl<'a> Node<'a> {
+    /// Creates an array, and opens it.
+    pub(super) fn create(disk: &'a SimDisk, setup: EngineSetup) -> Result<Self, SimViolation> {
+        EngineSubject::create(disk, &setup).map_err(SimViolation)?;
+        let mut node = Self { disk, setup, machine: None, entries: Vec::new(), promised: 0, durable: Position(0) };
+        node.open()?;
+        Ok(node)
+    }
+
+    /// Opens the array. False if the drive has stopped in between.
+    pub(super) fn open(&mut self) -> Result<bool, SimViolation> {
+        match EngineSubject::recover(self.disk, &self.setup) {
+            Ok(subject) => {
+                self.machine = Some(SimMachine::new(subject, self.disk));
+                Ok(true)
+            }
+            Err(_) if self.disk.is_crashed() => Ok(false),
+            Err(error) => Err(SimViolation(format!("the array does not open: {error}"))),
+        }
+    }
+
+    /// Stops the drive at its n-th access from now.
+    pub(super) fn arm(&self, crash_at: Option<u64>) {
+        self.disk.arm(Faults { crash_at, ..Faults::default() });
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.machine.is_some()
+    }
+
+    pub(super) fn has_crashed(&self) -> bool {
+        self.is_up() && self.disk.is_crashed()
+    }
+
+    /// Ends the array: the process alone, or with it the power.
+    pub(super) fn stop(&mut self, is_process_only: bool) {
+        self.machine = None;
+        if is_process_only { self.disk.kill_process() } else { self.disk.crash() }
+    }
+
+    /// Returns the core of an array that runs.
+    pub(super) fn core(&mut self) -> Result<&mut Core, SimViolation> {
+        let machine = self.machine.as_mut().ok_or_else(|| SimViolation::new("the array does not run"))?;
+        Ok(machine.subject.core())
+    }
+
+    /// Does one step of the array: of its I/O, of its log, or of its background work.
+    pub(super) fn step(&mut self, rng: &mut Rng, answers: &mut Answers) {
+        let Some(machine) = &mut self.machine else { return };
+        match rng.weighted(&[12, 3, 1]) {
+            0 => machine.advance(Some(rng), answers),
+            1 => machine.subject.flush_log(),
+            _ => machine.subject.tick(),
+        }
+        machine.pass_time();
+        machine.poll(answers);
+    }
+
+    /// Returns the news of the stream, and passes new requests of the core on.
+    pub(super) fn collect(&mut self, answers: &mut Answers) -> Vec<StreamEvent> {
+        let Some(machine) = &mut self.machine else { return Vec::new() };
+        machine.poll(answers);
+        std::iter::from_fn(|| machine.subject.core().next_stream_event()).collect()
+    }
+
+    /// Notes a record that the array was given, or the beginning of a period.
+    pub(super) fn given(&mut self, period: Period, position: Position, ops: Vec<engine::LogOp>) {
+        self.entries.push(Entry { period, position, ops });
+    }
+
+    /// Returns the number of entries up to the newest one with this position.
+    pub(super) fn count_to(&self, position: Position) -> Option<usize> {
+        if position == Position(0) {
+            return Some(0);
+        }
+        self.entries.iter().rposition(|entry| entry.position == position).map(|index| index + 1)
+    }
+
+    /// The entries up to this position must survive.
+    pub(super) fn promise(&mut self, position: Position, what: &str) -> Result<(), SimViolation> {
+        let Some(count) = self.count_to(position) else {
+            return Err(SimViolation(format!("{what} of position {position}, which an array does not have")));
+        };
+        self.promised = self.promised.max(count);
+        Ok(())
+    }
+
+    /// Cuts the entries to those that the array has applied, whose last one is this: after a
+    /// restart, or when records that it was given were dropped.
+    pub(super) fn cut_to(&mut self, period: Period, position: Position) -> Result<(), SimViolation> {
+        let is_last = |entry: &Entry| (entry.period, entry.position) == (period, position);
+        let found = self.entries.iter().rposition(is_last).map(|index| index + 1);
+        let Some(count) = found.or_else(|| (position == Position(0)).then_some(0)) else {
+            return Err(SimViolation(format!("last record never was: {period} {position}")));
+        };
+        // Periods that began without a record may be unknown after a restart.
+        let lost = self.entries.get(count..self.promised).unwrap_or_default();
+        if lost.iter().any(|entry| !entry.ops.is_empty()) {
+            let last = self.entries[self.promised - 1].position;
+            return Err(SimViolation(format!("promised up to {last}, the array has records up to {position}")));
+        }
+        self.entries.truncate(count);
+        self.promised = self.promised.min(count);
+        Ok(())
+    }
+
+    /// Returns what the volumes must hold.
+    pub(super) fn expected(&self) -> PairContents {
+        PairContents::after(&self.entries)
+    }
+
+    /// Checks the drive with independent code, while the array does not run.
+    pub(super) fn fsck(&self) -> Result<(), SimViolation> {
+        EngineSubject::fsck(self.disk).map_err(|what| SimViolation(format!("fsck: {what}")))
+    }
+
+    /// Checks the invariants of the core.
+    pub(super) fn audit(&mut self) -> Result<(), SimViolation> {
+        let disk = self.disk;
+        let Some(machine) = &self.machine else { return Ok(()) };
+        machine.subject.audit(disk).map_err(|what| SimViolation(format!("audit: {what}")))
+    }
+
+    /// Returns the first misuse of the drive.
+    pub(super) fn misuse(&self) -> Result<(), SimViolation> {
+        self.disk.violation().map_or(Ok(()), |what| Err(SimViolation(what)))
+    }
+}

@@ -1,0 +1,33 @@
+//! Sums over runs of a pair.
+
+/// The work of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairTotals {
+    /// Runs.
+    pub runs: u64,
+    /// Records that a sequencer has ordered.
+    pub records: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Ends of an array: power or process.
+    pub crashes: u64,
+    /// Times that an array began to serve alone.
+    pub failovers: u64,
+    /// Times that both were in step again.
+    pub resyncs: u64,
+    /// Blocks that the resyncs have copied.
+    pub copied: u64,
+}
+
+impl PairTotals {
+    /// Adds the sums of other runs.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.records += other.records;
+        self.answered += other.answered;
+        self.crashes += other.crashes;
+        self.failovers += other.failovers;
+        self.resyncs += other.resyncs;
+        self.copied += other.copied;
+    }
+}

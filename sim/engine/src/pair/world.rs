@@ -1,0 +1,438 @@
+//! Two arrays, the messages between them, and their hosts.
+
+mod rounds;
+
+use super::bug::PairBug;
+use super::contents::{Entry, PairContents, STREAM, VOLUME_BLOCKS, VOLUMES, bytes_of, numbers_of, whole_volume};
+use super::node::Node;
+use super::totals::PairTotals;
+use crate::disk::SimDisk;
+use crate::engine_subject::EngineSetup;
+use crate::history::SimViolation;
+use crate::machine::Answers;
+use engine::{Change, Gate, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord, StreamStatus, Tag};
+use std::collections::{BTreeMap, VecDeque};
+use testing::Rng;
+use types::{BlockRange, Lba, Period, Position, VolumeId};
+
+/// Steps after which requests without an answer count as hung.
+const MAX_STEPS: u32 = 200_000;
+/// Blocks that most requests of hosts are within, so that they meet.
+const HOT_BLOCKS: u64 = 192;
+/// Most requests of hosts at a time.
+const MOST_OPEN: usize = 24;
+
+/// A message between the arrays.
+enum Message {
+    Record(StreamRecord),
+    /// Everything up to this position is durable at the sender.
+    Durable(Period, Position),
+}
+
+/// A request without an answer.
+enum Open {
+    /// A read of a host; it must find at least the entries of the sequencer up to this count.
+    Read { volume: VolumeId, range: BlockRange, seen: usize },
+    /// A change of a host, with the position of its last record.
+    Change(Option<Position>),
+    /// A record to follow.
+    Follow,
+    /// A read of the simulator itself.
+    Own,
+}
+
+/// The arrays that serve the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Both arrays; the records of the sequencer go to the other.
+    Sync,
+    /// The sequencer alone.
+    Solo,
+}
+
+/// A pair of arrays.
+pub(super) struct World<'a> {
+    pub(super) nodes: [Node<'a>; 2],
+    /// Messages to each node.
+    inbox: [VecDeque<Message>; 2],
+    pub(super) rng: Rng,
+    pub(super) sequencer: usize,
+    pub(super) mode: Mode,
+    /// Messages arrive.
+    pub(super) is_connected: bool,
+    pub(super) bug: Option<PairBug>,
+    open: BTreeMap<(usize, Tag), Open>,
+    next_tag: Tag,
+    period: u64,
+    /// Highest position that a host knows of.
+    answered: Position,
+    own: BTreeMap<Tag, Vec<u64>>,
+    pub(super) totals: PairTotals,
+}
+
+impl<'a> World<'a> {
+    /// Creates two arrays with a stream.
+    pub(super) fn new(disks: &'a [SimDisk; 2], mut rng: Rng, bug: Option<PairBug>) -> Result<Self, SimViolation> {
+        let setups = [EngineSetup::of_pair(&mut rng), EngineSetup::of_pair(&mut rng)];
+        let nodes = [Node::create(&disks[0], setups[0])?, Node::create(&disks[1], setups[1])?];
+        let mut world = Self {
+            nodes,
+            inbox: Default::default(),
+            rng,
+            sequencer: 0,
+            mode: Mode::Sync,
+            is_connected: false,
+            bug,
+            open: BTreeMap::new(),
+            next_tag: 0,
+            period: 0,
+            answered: Position(0),
+            own: BTreeMap::new(),
+            totals: PairTotals::default(),
+        };
+        for node in 0..2 {
+            let create = (0..VOLUMES)
+                .map(|number| Change::CreateVolume { volume: STREAM.volume(number), blocks: VOLUME_BLOCKS });
+            let tag = world.submit(node, Op::Change(create.collect()), Open::Own)?;
+            world.run_until(|world| Ok(!world.open.contains_key(&(node, tag))))?;
+            world.nodes[node].core()?.create_stream(STREAM).map_err(failed("create a stream"))?;
+            world.run_until(|world| Ok(world.status(node)?.is_ready))?;
+        }
+        Ok(world)
+    }
+
+    pub(super) fn status(&mut self, node: usize) -> Result<StreamStatus, SimViolation> {
+        let status = self.nodes[node].core()?.stream_status(STREAM);
+        status.ok_or_else(|| SimViolation::new("an array has forgotten its stream"))
+    }
+
+    /// Returns the number of the next period.
+    pub(super) fn next_period(&mut self) -> Period {
+        self.period += 1;
+        Period(self.period)
+    }
+
+    /// Begins a period at a node.
+    pub(super) fn begin(&mut self, node: usize, new: NewPeriod) -> Result<(), SimViolation> {
+        let began = self.nodes[node].core()?.begin_period(STREAM, new);
+        began.map_err(failed(&format!("begin {new:?} at {:?}", self.status(node)?)))?;
+        self.nodes[node].given(new.period, new.last, Vec::new());
+        self.nodes[node].durable = self.status(node)?.durable;
+        self.collect(node)
+    }
+
+    /// Closes the stream at a node. Its requests have no answer any more.
+    pub(super) fn close(&mut self, node: usize) -> Result<(), SimViolation> {
+        self.open.retain(|(of, _), _| *of != node);
+        self.nodes[node].core()?.close_stream(STREAM).map_err(failed("close"))?;
+        self.collect(node)?;
+        // Records that waited for their turn are not applied any more.
+        let status = self.status(node)?;
+        self.nodes[node].cut_to(status.period, status.position)
+    }
+
+    /// Cuts the connection: messages in flight are lost.
+    pub(super) fn disconnect(&mut self) {
+        self.is_connected = false;
+        self.inbox.iter_mut().for_each(VecDeque::clear);
+    }
+
+    fn submit(&mut self, node: usize, op: Op, open: Open) -> Result<Tag, SimViolation> {
+        self.next_tag += 1;
+        let tag = self.next_tag;
+        self.open.insert((node, tag), open);
+        self.nodes[node].core()?.submit(op, tag);
+        self.collect(node)?;
+        Ok(tag)
+    }
+
+    /// True if a node has answered all requests.
+    pub(super) fn is_quiet(&self, node: usize) -> bool {
+        !self.open.keys().any(|(of, _)| *of == node)
+    }
+
+    pub(super) fn has_messages(&self) -> bool {
+        self.inbox.iter().any(|inbox| !inbox.is_empty())
+    }
+
+    pub(super) fn has_crash(&self) -> bool {
+        self.nodes.iter().any(Node::has_crashed)
+    }
+
+    /// Ends a node that runs.
+    pub(super) fn stop(&mut self, node: usize, is_process_only: bool) {
+        self.nodes[node].stop(is_process_only);
+        self.open.retain(|(of, _), _| *of != node);
+        self.totals.crashes += 1;
+        self.disconnect();
+    }
+
+    /// Takes a random step until a condition holds. False if a drive has stopped before.
+    pub(super) fn run_until(
+        &mut self,
+        mut is_done: impl FnMut(&mut Self) -> Result<bool, SimViolation>,
+    ) -> Result<bool, SimViolation> {
+        for _ in 0..MAX_STEPS {
+            if self.has_crash() {
+                return Ok(false);
+            }
+            if is_done(self)? {
+                return Ok(true);
+            }
+            self.step()?;
+        }
+        let open = self.open.len();
+        Err(SimViolation(format!("{open} requests unanswered, or an array never becomes idle")))
+    }
+
+    /// Takes one random step: of an array, or of a message.
+    pub(super) fn step(&mut self) -> Result<(), SimViolation> {
+        let node = self.rng.index(2);
+        if self.rng.percent(30) {
+            return self.deliver(node);
+        }
+        let mut answers = Answers::new();
+        self.nodes[node].step(&mut self.rng, &mut answers);
+        self.process(node, answers)
+    }
+
+    fn deliver(&mut self, node: usize) -> Result<(), SimViolation> {
+        if !self.nodes[node].is_up() {
+            return Ok(());
+        }
+        if self.bug == Some(PairBug::FollowerOutOfOrder)
+            && self.rng.percent(20)
+            && let [Message::Record(first), Message::Record(second), ..] = self.inbox[node].make_contiguous()
+        {
+            std::mem::swap(&mut first.ops, &mut second.ops);
+        }
+        match self.inbox[node].pop_front() {
+            Some(Message::Record(record)) => self.follow(node, record),
+            Some(Message::Durable(period, position)) => {
+                let heard = self.nodes[node].core()?.stream_heard(STREAM, period, position);
+                heard.map_err(failed("hear of a position"))?;
+                self.collect(node)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn follow(&mut self, node: usize, record: StreamRecord) -> Result<(), SimViolation> {
+        let (period, position) = (record.period, record.position);
+        self.nodes[node].given(period, position, record.ops.clone());
+        self.submit(node, Op::Follow(Box::new(record)), Open::Follow)?;
+        if self.bug == Some(PairBug::AckBeforeFlush) && self.mode == Mode::Sync {
+            self.inbox[1 - node].push_back(Message::Durable(period, position));
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, node: usize) -> Result<(), SimViolation> {
+        self.process(node, Answers::new())
+    }
+
+    /// Handles the news of a node, then its answers.
+    fn process(&mut self, node: usize, mut answers: Answers) -> Result<(), SimViolation> {
+        for event in self.nodes[node].collect(&mut answers) {
+            match event {
+                StreamEvent::Ordered { tag, record } => {
+                    if let Some(Open::Change(position)) = self.open.get_mut(&(node, tag)) {
+                        *position = Some(record.position);
+                    }
+                    self.nodes[node].given(record.period, record.position, record.ops.clone());
+                    self.totals.records += 1;
+                    self.send(node, Message::Record(record));
+                }
+                StreamEvent::Durable { period, position, .. } => {
+                    self.nodes[node].durable = position;
+                    self.nodes[node].promise(position, "durability")?;
+                    self.send(node, Message::Durable(period, position));
+                }
+            }
+        }
+        for (tag, result) in answers {
+            if let Some(open) = self.open.remove(&(node, tag)) {
+                self.answer(node, tag, open, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, from: usize, message: Message) {
+        if self.is_connected {
+            self.inbox[1 - from].push_back(message);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        node: usize,
+        tag: Tag,
+        open: Open,
+        result: Result<Reply, OpError>,
+    ) -> Result<(), SimViolation> {
+        if self.has_crash() {
+            return Ok(());
+        }
+        self.totals.answered += 1;
+        match (open, result) {
+            (Open::Read { volume, range, seen }, Ok(Reply::Data(data))) => {
+                self.check_read(node, (volume, range), seen, &data)
+            }
+            (Open::Own, Ok(Reply::Data(data))) => {
+                let numbers = numbers_of(&data).ok_or_else(|| SimViolation::new("read bytes that nothing wrote"))?;
+                self.own.insert(tag, numbers);
+                Ok(())
+            }
+            (Open::Change(Some(position)), Ok(_)) => {
+                self.answered = self.answered.max(position);
+                let holders = if self.mode == Mode::Sync { vec![0, 1] } else { vec![self.sequencer] };
+                holders.into_iter().try_for_each(|node| self.nodes[node].promise(position, "an answer"))
+            }
+            // A comparison that failed, or nothing to do.
+            (Open::Change(None), Ok(_) | Err(OpError::Miscompare { .. })) | (Open::Follow | Open::Own, Ok(_)) => Ok(()),
+            (_, result) => Err(SimViolation(format!("request at array {node} ended with {result:?}"))),
+        }
+    }
+
+    /// Checks what a host has read: the state after some record that was committed when the read
+    /// ended, and not before one that the host knew when it began.
+    fn check_read(
+        &self,
+        node: usize,
+        (volume, range): (VolumeId, BlockRange),
+        seen: usize,
+        data: &[u8],
+    ) -> Result<(), SimViolation> {
+        let sequencer = &self.nodes[self.sequencer];
+        let committed = match self.mode {
+            Mode::Sync => self.nodes[0].durable.min(self.nodes[1].durable),
+            Mode::Solo => sequencer.durable,
+        };
+        let last = sequencer.count_to(committed).unwrap_or_default().max(seen);
+        let Some(numbers) = numbers_of(data) else {
+            return Err(SimViolation::new("read bytes that nothing wrote"));
+        };
+        let mut contents = PairContents::after(&sequencer.entries[..seen]);
+        let mut is_seen = contents.range(volume, range) == numbers;
+        for entry in &sequencer.entries[seen..last] {
+            contents.apply(entry);
+            is_seen |= contents.range(volume, range) == numbers;
+        }
+        if is_seen {
+            return Ok(());
+        }
+        let is_shown = |entry: &&Entry| {
+            contents.apply(entry);
+            contents.range(volume, range) == numbers
+        };
+        let shown = sequencer.entries[last..].iter().find(is_shown).map(|entry| entry.position);
+        Err(SimViolation(format!(
+            "read of {volume} {}+{} at array {node} in {:?} shows the state at {shown:?}, not one from entry {seen} to \
+             {last}, position {committed}",
+            range.start().0,
+            range.blocks(),
+            self.mode
+        )))
+    }
+
+    /// Submits a random request of a host.
+    pub(super) fn host(&mut self) -> Result<(), SimViolation> {
+        let sequencer = self.sequencer;
+        let is_reading = self.rng.percent(40);
+        let node = if is_reading && self.mode == Mode::Sync { self.rng.index(2) } else { sequencer };
+        if !self.nodes[node].is_up() || self.open.len() >= MOST_OPEN {
+            return Ok(());
+        }
+        let volume = STREAM.volume(self.rng.below(u64::from(VOLUMES)) as u32);
+        let range = self.range();
+        if is_reading {
+            let seen = self.nodes[sequencer].count_to(self.answered).unwrap_or_default();
+            self.submit(node, Op::Read { volume, range }, Open::Read { volume, range, seen })?;
+        } else {
+            let op = self.change(volume, range);
+            self.submit(node, op, Open::Change(None))?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, volume: VolumeId, range: BlockRange) -> Op {
+        let lba = range.start();
+        match self.rng.weighted(&[50, 10, 10, 15, 10, 5]) {
+            0 => Op::Write { volume, lba, data: self.data(range.blocks()), fua: false },
+            1 => Op::WriteSame { volume, range, pattern: self.data(1) },
+            2 => Op::Zero { volume, range },
+            3 => {
+                let count = if self.rng.percent(20) { self.rng.between(33, 70) } else { self.rng.between(1, 3) };
+                Op::Unmap { volume, ranges: (0..count).map(|_| self.range()).collect() }
+            }
+            4 => {
+                let range = BlockRange::new(lba, range.blocks().min(16)).unwrap_or(range);
+                let held = self.nodes[self.sequencer].expected();
+                let compare = bytes_of(held.range(volume, range));
+                Op::CompareAndWrite { volume, lba, compare, write: self.data(range.blocks()) }
+            }
+            _ => Op::Or { volume, lba, data: self.data(range.blocks()) },
+        }
+    }
+
+    fn data(&mut self, blocks: u64) -> bytes::Bytes {
+        let word = u64::from(self.rng.next_u64() as u32);
+        let number = self.rng.next_u64();
+        let numbers: Vec<u64> = match self.rng.below(4) {
+            0 => vec![word << 32 | word; blocks as usize],
+            1 => (0..blocks).map(|block| block % 8 + 1).collect(),
+            _ => (0..blocks).map(|block| number.wrapping_add(block)).collect(),
+        };
+        bytes_of(&numbers)
+    }
+
+    fn range(&mut self) -> BlockRange {
+        let within = if self.rng.percent(90) { HOT_BLOCKS } else { VOLUME_BLOCKS };
+        let blocks = self.rng.size(48).max(1);
+        BlockRange::new(Lba(self.rng.below(within - blocks)), blocks).unwrap_or_default()
+    }
+
+    /// Reads all volumes at a node. `None` if a drive has stopped.
+    pub(super) fn read_all(&mut self, node: usize) -> Result<Option<Vec<u64>>, SimViolation> {
+        let mut numbers = Vec::new();
+        for volume in (0..VOLUMES).map(|number| STREAM.volume(number)) {
+            for range in whole_volume() {
+                let Some(piece) = self.read(node, volume, range)? else { return Ok(None) };
+                numbers.extend(piece);
+            }
+        }
+        Ok(Some(numbers))
+    }
+
+    /// Reads a range at a node. `None` if a drive has stopped.
+    pub(super) fn read(
+        &mut self,
+        node: usize,
+        volume: VolumeId,
+        range: BlockRange,
+    ) -> Result<Option<Vec<u64>>, SimViolation> {
+        let tag = self.submit(node, Op::Read { volume, range }, Open::Own)?;
+        let is_answered = self.run_until(|world| Ok(!world.open.contains_key(&(node, tag))))?;
+        Ok(self.own.remove(&tag).filter(|_| is_answered))
+    }
+
+    /// Writes a range at the sequencer, as a host would.
+    pub(super) fn write(&mut self, volume: VolumeId, lba: Lba, numbers: &[u64]) -> Result<(), SimViolation> {
+        let op = Op::Write { volume, lba, data: bytes_of(numbers), fua: false };
+        self.submit(self.sequencer, op, Open::Change(None)).map(drop)
+    }
+
+    /// Begins a period when a node orders the stream alone.
+    pub(super) fn begin_solo(&mut self, node: usize) -> Result<(), SimViolation> {
+        (self.sequencer, self.mode) = (node, Mode::Solo);
+        let (period, last) = (self.next_period(), self.status(node)?.position);
+        self.begin(node, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last })
+    }
+}
+
+/// Returns the violation of a call that never fails.
+pub(super) fn failed(what: &str) -> impl Fn(OpError) -> SimViolation {
+    let what = what.to_owned();
+    move |error| SimViolation(format!("cannot {what}: {error}"))
+}

@@ -1,0 +1,266 @@
+//! The rounds of a run: both arrays serve, one fails, the other continues, both come into step.
+
+use super::{Mode, World, failed};
+use crate::history::SimViolation;
+use crate::pair::bug::PairBug;
+use crate::pair::contents::{PairContents, STREAM, VOLUMES, whole_volume};
+use engine::{Gate, NewPeriod, Role};
+use std::collections::BTreeSet;
+use types::{BlockRange, Lba, VolumeId};
+
+/// Blocks that one step of the resync copies.
+const RESYNC_BLOCKS: u64 = 64;
+/// Attempts of a recovery or a resync that may be interrupted.
+const MAX_INTERRUPTED: u32 = 3;
+
+impl World<'_> {
+    /// Serves, fails over and comes into step again, a few times.
+    pub(in crate::pair) fn run(&mut self) -> Result<(), SimViolation> {
+        self.begin_sync()?;
+        for _ in 0..self.rng.between(2, 5) {
+            self.serve()?;
+            self.fail_over()?;
+            self.bring_into_step()?;
+        }
+        self.end()
+    }
+
+    /// Begins a period when both arrays hold the same.
+    fn begin_sync(&mut self) -> Result<(), SimViolation> {
+        let (sequencer, follower) = (self.sequencer, 1 - self.sequencer);
+        let (period, last) = (self.next_period(), self.status(sequencer)?.position);
+        let gate_of = |bug| if self.bug == Some(bug) { Gate::Local } else { Gate::Both };
+        let gates = (gate_of(PairBug::OwnDurability), gate_of(PairBug::ReadUncommitted));
+        (self.mode, self.is_connected) = (Mode::Sync, true);
+        self.begin(follower, NewPeriod { period, role: Role::Follower, gate: gates.1, last })?;
+        self.begin(sequencer, NewPeriod { period, role: Role::Sequencer, gate: gates.0, last })
+    }
+
+    /// Lets hosts work until an array ends, the connection is cut, or the time is over.
+    fn serve(&mut self) -> Result<(), SimViolation> {
+        for node in 0..2 {
+            let crash_at = self.rng.percent(45).then(|| self.rng.between(1, 120));
+            self.nodes[node].arm(crash_at);
+        }
+        let steps = self.rng.between(200, 1500);
+        for _ in 0..steps {
+            if self.has_crash() {
+                return Ok(());
+            }
+            if self.rng.percent(12) {
+                self.host()?;
+            }
+            self.step()?;
+        }
+        if self.rng.percent(30) {
+            // Both are in step when nothing is open.
+            self.nodes.iter().for_each(|node| node.arm(None));
+            self.run_until(|world| Ok(world.is_quiet(0) && world.is_quiet(1) && !world.has_messages()))?;
+            self.compare()?;
+        } else if self.rng.percent(50) {
+            let node = self.rng.index(2);
+            self.stop(node, true);
+        }
+        Ok(())
+    }
+
+    /// One array begins to serve alone.
+    fn fail_over(&mut self) -> Result<(), SimViolation> {
+        for node in 0..2 {
+            if self.nodes[node].has_crashed() {
+                self.stop(node, false);
+            }
+            self.nodes[node].arm(None);
+        }
+        self.disconnect();
+        // Either may continue: an answer needed both.
+        let mut winner = self.rng.index(2);
+        if !self.nodes[winner].is_up() && self.nodes[1 - winner].is_up() && self.rng.percent(50) {
+            winner = 1 - winner;
+        }
+        let was_serving = self.nodes[winner].is_up() && winner == self.sequencer;
+        if !was_serving {
+            self.take_over(winner)?;
+        }
+        if self.nodes[1 - winner].is_up() {
+            self.close(1 - winner)?;
+        }
+        self.begin_solo(winner)?;
+        self.totals.failovers += 1;
+        for _ in 0..self.rng.between(0, 400) {
+            if self.rng.percent(12) {
+                self.host()?;
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Makes an array ready to order the stream: after a restart, or from a follower's part.
+    fn take_over(&mut self, node: usize) -> Result<(), SimViolation> {
+        if !self.nodes[node].is_up() {
+            return self.revive(node);
+        }
+        self.close(node)?;
+        self.await_durable(node).map(drop)
+    }
+
+    /// Waits until everything in the stream is durable at a node.
+    fn await_durable(&mut self, node: usize) -> Result<bool, SimViolation> {
+        self.run_until(|world| {
+            let status = world.status(node)?;
+            Ok(status.durable == status.position)
+        })
+    }
+
+    /// Opens an array after its end. It then holds a prefix of its records.
+    fn revive(&mut self, node: usize) -> Result<(), SimViolation> {
+        for attempt in 0.. {
+            let crash_at = (attempt < MAX_INTERRUPTED && self.rng.percent(30)).then(|| self.rng.between(1, 12));
+            if attempt == 0 || self.rng.percent(20) {
+                self.nodes[node].fsck()?;
+            }
+            self.nodes[node].arm(crash_at);
+            if self.nodes[node].open()? && !self.nodes[node].has_crashed() {
+                break;
+            }
+            self.stop(node, false);
+        }
+        self.nodes[node].arm(None);
+        let status = self.status(node)?;
+        self.nodes[node].cut_to(status.period, status.position)?;
+        // Reads need an open stream. The content is that of the records which survived.
+        let (period, last) = (self.next_period(), status.position);
+        self.begin(node, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last })?;
+        self.check_contents(node)?;
+        self.close(node)
+    }
+
+    /// Checks that an array holds the content of its records.
+    fn check_contents(&mut self, node: usize) -> Result<(), SimViolation> {
+        let expected = self.nodes[node].expected();
+        let Some(found) = self.read_all(node)? else { return Ok(()) };
+        let differing = found.iter().zip(contents_of(&expected)).position(|(found, expected)| *found != expected);
+        match differing {
+            None => self.nodes[node].audit(),
+            Some(block) => Err(SimViolation(format!("array {node} holds another content of block {block}"))),
+        }
+    }
+
+    /// Checks that both arrays hold the same.
+    fn compare(&mut self) -> Result<(), SimViolation> {
+        for node in [self.sequencer, 1 - self.sequencer] {
+            let expected = self.nodes[self.sequencer].expected();
+            let Some(found) = self.read_all(node)? else { return Ok(()) };
+            if let Some(block) = found.iter().zip(contents_of(&expected)).position(|(a, b)| *a != b) {
+                return Err(SimViolation(format!("in step, but array {node} differs at block {block}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what the other array may lack, until both hold the same. Either may end in between;
+    /// the one that has served alone stays the source.
+    fn bring_into_step(&mut self) -> Result<(), SimViolation> {
+        for attempt in 0.. {
+            if self.copy_tails(attempt < MAX_INTERRUPTED)? {
+                break;
+            }
+            let source = self.sequencer;
+            for node in [source, 1 - source] {
+                if self.nodes[node].has_crashed() {
+                    self.stop(node, false);
+                }
+                self.nodes[node].arm(None);
+            }
+            self.disconnect();
+            if !self.nodes[source].is_up() {
+                self.revive(source)?;
+                self.begin_solo(source)?;
+            }
+        }
+        self.nodes.iter().for_each(|node| node.arm(None));
+        self.totals.resyncs += 1;
+        self.run_until(|world| Ok(!world.has_messages()))?;
+        self.compare()
+    }
+
+    /// False if an array ends before both hold the same.
+    fn copy_tails(&mut self, may_crash: bool) -> Result<bool, SimViolation> {
+        let (source, target) = (self.sequencer, 1 - self.sequencer);
+        if !self.nodes[target].is_up() {
+            self.revive(target)?;
+        } else if self.status(target)?.gate != Gate::Closed {
+            self.close(target)?;
+        }
+        for node in [source, target] {
+            let crash_at = (may_crash && self.rng.percent(25)).then(|| self.rng.between(1, 60));
+            self.nodes[node].arm(crash_at);
+        }
+        if !self.run_until(|world| Ok(world.is_quiet(source)))? || !self.await_durable(target)? {
+            return Ok(false);
+        }
+        let tails = [self.tail(source)?, self.tail(target)?];
+        let (period, last) = (self.next_period(), self.status(source)?.position);
+        self.begin(source, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last })?;
+        self.begin(target, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last })?;
+        self.is_connected = true;
+        for (volume, piece) in pieces(tails.into_iter().flatten()) {
+            let Some(numbers) = self.read(source, volume, piece)? else { return Ok(false) };
+            self.write(volume, piece.start(), &numbers)?;
+            self.totals.copied += piece.blocks();
+        }
+        let is_in_step = self.run_until(|world| {
+            let (source, target) = (world.status(source)?, world.status(target)?);
+            let is_heard = source.heard == source.position && target.heard == target.position;
+            Ok(is_heard && source.position == target.position && world.is_quiet(0) && world.is_quiet(1))
+        })?;
+        if !is_in_step {
+            return Ok(false);
+        }
+        for node in [source, target] {
+            self.nodes[node].core()?.settle_stream(STREAM).map_err(failed("settle"))?;
+            self.close(node)?;
+        }
+        self.disconnect();
+        self.begin_sync()?;
+        Ok(true)
+    }
+
+    /// Returns the blocks that the peer of an array may lack.
+    fn tail(&mut self, node: usize) -> Result<Vec<(VolumeId, BlockRange)>, SimViolation> {
+        if self.bug == Some(PairBug::TailForgotten) && node != self.sequencer {
+            return Ok(Vec::new());
+        }
+        let all = || (0..VOLUMES).flat_map(|number| whole_volume().map(move |range| (STREAM.volume(number), range)));
+        Ok(self.status(node)?.tail.unwrap_or_else(|| all().collect()))
+    }
+
+    /// Stops both arrays in order, and checks their drives.
+    fn end(&mut self) -> Result<(), SimViolation> {
+        for node in 0..2 {
+            self.nodes[node].misuse()?;
+            self.stop(node, true);
+            self.revive(node)?;
+            self.nodes[node].misuse()?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns ranges of at most [`RESYNC_BLOCKS`], aligned to that, that hold all of these.
+fn pieces(ranges: impl Iterator<Item = (VolumeId, BlockRange)>) -> Vec<(VolumeId, BlockRange)> {
+    let mut pieces = BTreeSet::new();
+    for (volume, range) in ranges.filter(|(_, range)| !range.is_empty()) {
+        let numbers = range.start().0 / RESYNC_BLOCKS..range.end().0.div_ceil(RESYNC_BLOCKS);
+        pieces.extend(numbers.map(|number| (volume, number)));
+    }
+    let range = |number: u64| BlockRange::new(Lba(number * RESYNC_BLOCKS), RESYNC_BLOCKS).unwrap_or_default();
+    pieces.into_iter().map(|(volume, number)| (volume, range(number))).collect()
+}
+
+/// Returns the number of each block, volume after volume.
+fn contents_of(contents: &PairContents) -> impl Iterator<Item = u64> + '_ {
+    let ranges = (0..VOLUMES).flat_map(|number| whole_volume().map(move |range| (STREAM.volume(number), range)));
+    ranges.flat_map(|(volume, range)| contents.range(volume, range).iter().copied())
+}
