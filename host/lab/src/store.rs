@@ -201,14 +201,20 @@ impl LabDatastore {
         Ok(VirtualDisk::delete(&self.datastore, &path(name)).await?)
     }
 
-    /// Removes a closed virtual disk. Under a space limit, unmaps the free space before the target
-    /// stores more than a part of the limit for removed disks: new ones may get other blocks.
+    /// Removes a closed virtual disk. New ones may get other blocks, so its space is unmapped under
+    /// a space limit.
     pub(crate) async fn discard(&self, name: &str) -> Result<(), LabError> {
         let bytes = match self.space_limit {
             Some(_) => self.datastore.stat(&format!("{name}-flat.vmdk")).await?.blocks * datastore::FS_BLOCK_BYTES,
             None => 0,
         };
         self.remove(name).await?;
+        self.note_removed(bytes).await
+    }
+
+    /// Under a space limit, unmaps the free space before the target stores more than a part of the
+    /// limit for files that were removed.
+    pub(crate) async fn note_removed(&self, bytes: u64) -> Result<(), LabError> {
         let removed = self.removed.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if self.space_limit.is_some_and(|limit| removed > limit / REMOVED_PART) {
             self.removed.store(0, Ordering::Relaxed);

@@ -91,6 +91,11 @@ impl CopyDatastores<'_> {
         if self.destination.is_some() { "from one datastore to another" } else { "within one datastore" }
     }
 
+    /// Returns the datastore that copies come from.
+    pub(super) fn source(&self) -> &LabDatastore {
+        &self.source
+    }
+
     /// Returns the datastore that copies go to.
     pub(super) fn destination(&self) -> &LabDatastore {
         self.destination.as_ref().unwrap_or(&self.source)

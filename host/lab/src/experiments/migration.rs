@@ -62,6 +62,8 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
                     operations += guest;
                     disk.close().await?;
                     datastores.destination().discard(&format!("{name}-moved")).await?;
+                    // The migration has removed the disk that it moved.
+                    datastores.source().note_removed(data).await?;
                 }
                 copied.note(&mut findings.samples, state, setting, repetition);
                 if state == "busy" {
