@@ -325,7 +325,7 @@ impl OrderedStreams {
             stream.period = entry.period;
         }
         if entry.heard > stream.heard {
-            stream.base = (entry.period, entry.heard);
+            stream.base = stream.base.max((entry.period, entry.heard));
         }
         stream.heard = entry.heard;
         stream.add(*entry, ops, max_tail);

@@ -112,12 +112,14 @@ fn read_together(
     let mut all: Vec<Option<Found>> = Vec::new();
     all.resize_with(stored.len(), || None);
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..readers.min(stored.len())).map(|_| scope.spawn(read_some)).collect();
-        for thread in threads {
-            for (index, found) in thread.join().unwrap_or_default() {
-                all[index] = found;
-            }
-        }
+        // The system may refuse threads.
+        let helper = |_| thread::Builder::new().spawn_scoped(scope, read_some).ok();
+        let helpers: Vec<_> = (1..readers.min(stored.len())).map_while(helper).collect();
+        let mut place = |found: Vec<(usize, Option<Found>)>| {
+            found.into_iter().for_each(|(index, found)| all[index] = found);
+        };
+        place(read_some());
+        helpers.into_iter().for_each(|helper| place(helper.join().unwrap_or_default()));
     });
     all
 }

@@ -204,7 +204,7 @@ impl Core {
                 report.groups += 1;
                 for (_, record) in group {
                     ops += record.len();
-                    bytes += record.iter().map(data_bytes).sum::<usize>();
+                    bytes += record.iter().map(payload_bytes).sum::<usize>();
                     records.push(record);
                 }
             }
@@ -238,8 +238,25 @@ impl Core {
         if self.log_loss.is_some() {
             // The new checkpoint names the next epoch, so the lost groups do not count any more.
             self.request_checkpoint();
+            if !self.state.streams.is_empty() {
+                self.store_hurt(disk)?;
+            }
         }
         Ok(report)
+    }
+
+    /// Completes the checkpoint that states that streams are hurt. A group that is logged before it
+    /// would hide the loss from the next opening.
+    fn store_hurt(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
+        while self.checkpointer.completed() == 0 {
+            self.tick();
+            if !self.execute_actions(disk)? || self.stopped.is_some() {
+                let reason = self.stopped.as_deref().unwrap_or("no space for a checkpoint after the loss of records");
+                return Err(RecoverError::Replay(reason.to_owned()));
+            }
+        }
+        while self.execute_actions(disk)? {}
+        Ok(())
     }
 
     fn replay_op(&mut self, disk: &dyn Disk, op: &LogOp) -> Result<(), RecoverError> {
@@ -328,6 +345,11 @@ fn restored(segment: Option<ManifestSegment>) -> Segment {
     let Some(ManifestSegment { mirror, live, sectors, summary, usage }) = segment else { return Segment::FREE };
     let kind = if mirror.is_some() { Kind::Metadata } else { Kind::Data };
     Segment { kind, phase: Phase::Sealed, live, usage, sectors, summary, mirror }
+}
+
+/// Returns the bytes of data or of a value that an operation has in the log.
+fn payload_bytes(op: &LogOp) -> usize {
+    if let LogOp::Put { value, .. } = op { value.len() } else { data_bytes(op) }
 }
 
 /// Returns the bytes that a write has in the log.
