@@ -65,9 +65,10 @@ impl Space {
     pub(crate) fn reserve(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
         let segments = u64::from(state.geometry.segments());
         let checkpoint = self.checkpoint_segments(state, checkpointer);
-        // Also in a small pool, an UNMAP finds its checkpoint and a segment after two more pairs of
-        // metadata segments were opened: a crash seals one that is not full.
-        let least = checkpoint + 1 + SPARE_PAIRS * Kind::Metadata.copies();
+        // Also in a small pool, an UNMAP finds its checkpoint, a segment for pages of the map and
+        // one for blocks that it clears in part, after two more pairs of metadata segments were
+        // opened: a crash seals one that is not full.
+        let least = checkpoint + 2 + SPARE_PAIRS * Kind::Metadata.copies();
         (3 * checkpoint + 1).min(least.max(segments / 3))
     }
 
