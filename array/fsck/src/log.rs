@@ -207,7 +207,7 @@ fn follow(streams: &mut BTreeMap<StreamId, (Period, Position)>, record: &[LogOp]
         (Some(entry), stream) => stream == Some(entry.stream),
         (None, stream) => stream.is_none_or(|stream| !streams.contains_key(&stream)),
     };
-    if !ops.iter().flat_map(volumes_of).flatten().all(may_change) {
+    if !ops.iter().flat_map(LogOp::volumes).all(may_change) {
         return Err("it changes a volume of another stream, or of none");
     }
     let Some(StreamEntry { stream, period, position, heard }) = entry else { return Ok(()) };
@@ -218,22 +218,6 @@ fn follow(streams: &mut BTreeMap<StreamId, (Period, Position)>, record: &[LogOp]
     }
     *last = (*period, *position);
     Ok(())
-}
-
-/// Returns the volumes that an operation names.
-fn volumes_of(op: &LogOp) -> [Option<VolumeId>; 2] {
-    match op {
-        LogOp::Write { volume, .. }
-        | LogOp::Fill { volume, .. }
-        | LogOp::Same { volume, .. }
-        | LogOp::Create { volume, .. }
-        | LogOp::Delete { volume }
-        | LogOp::Resize { volume, .. } => [Some(*volume), None],
-        LogOp::Copy { source, destination, .. } | LogOp::CopyVolume { source, destination } => {
-            [Some(*source), Some(*destination)]
-        }
-        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => [None, None],
-    }
 }
 
 /// Applies the effect of an operation to the volume sizes.

@@ -114,6 +114,25 @@ pub enum LogOp {
     },
 }
 
+impl LogOp {
+    /// Returns the volumes that the operation names: two for copies, none for values and streams.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeId> + use<> {
+        let named = match self {
+            Self::Write { volume, .. }
+            | Self::Fill { volume, .. }
+            | Self::Same { volume, .. }
+            | Self::Create { volume, .. }
+            | Self::Delete { volume }
+            | Self::Resize { volume, .. } => [Some(*volume), None],
+            Self::Copy { source, destination, .. } | Self::CopyVolume { source, destination } => {
+                [Some(*source), Some(*destination)]
+            }
+            Self::Stream(_) | Self::Put { .. } | Self::Remove { .. } => [None, None],
+        };
+        named.into_iter().flatten()
+    }
+}
+
 /// Bytes that are not a record although their checksum is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed log record: {0}")]

@@ -306,13 +306,13 @@ impl OrderedStreams {
     pub(crate) fn replay<'a>(&mut self, record: &'a [LogOp]) -> Result<&'a [LogOp], &'static str> {
         let Some((LogOp::Stream(entry), ops)) = record.split_first() else {
             let is_plain = |volume: VolumeId| self.of_volume(volume).is_none();
-            let are_plain = self.is_empty() || record.iter().flat_map(named_volumes).flatten().all(is_plain);
+            let are_plain = self.is_empty() || record.iter().flat_map(LogOp::volumes).all(is_plain);
             return if are_plain { Ok(record) } else { Err("a change of a stream's volume has no position") };
         };
         let max_tail = self.max_tail;
         let stream = self.streams.get_mut(&entry.stream).ok_or("a record is of an unknown stream")?;
         let is_own = |volume: VolumeId| volume.stream() == Some(entry.stream);
-        if !ops.iter().flat_map(named_volumes).flatten().all(is_own) {
+        if !ops.iter().flat_map(LogOp::volumes).all(is_own) {
             return Err("a record of a stream changes another volume");
         }
         let is_first = entry.period > stream.period;
@@ -482,7 +482,7 @@ impl OrderedStreams {
 fn check_record(record: &StreamRecord) -> Result<(), OpError> {
     let is_followed = |op: &LogOp| {
         let is_change = changed_range(op).is_some_and(|(_, range)| !range.is_empty());
-        is_change && named_volumes(op).into_iter().flatten().all(|volume| volume.stream() == Some(record.stream))
+        is_change && op.volumes().all(|volume| volume.stream() == Some(record.stream))
     };
     // Several writes would need the pages that an earlier one changes.
     let are_fills = record.ops.len() == 1 || record.ops.iter().all(|op| matches!(op, LogOp::Fill { .. }));
@@ -505,22 +505,6 @@ fn changed_range(op: &LogOp) -> Option<(VolumeId, BlockRange)> {
         }
         LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => Some((*volume, *range)),
         _ => None,
-    }
-}
-
-/// Returns the volumes that an operation names.
-fn named_volumes(op: &LogOp) -> [Option<VolumeId>; 2] {
-    match op {
-        LogOp::Write { volume, .. }
-        | LogOp::Fill { volume, .. }
-        | LogOp::Same { volume, .. }
-        | LogOp::Create { volume, .. }
-        | LogOp::Delete { volume }
-        | LogOp::Resize { volume, .. } => [Some(*volume), None],
-        LogOp::Copy { source, destination, .. } | LogOp::CopyVolume { source, destination } => {
-            [Some(*source), Some(*destination)]
-        }
-        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => [None, None],
     }
 }
 
