@@ -81,7 +81,7 @@ pub(crate) enum DiskContent {
 }
 
 /// Part of the space limit that removed disks may take: 1/8.
-const REMOVED_PART: u64 = 8;
+pub(crate) const REMOVED_PART: u64 = 8;
 /// Blocks that one iteration unmaps.
 const RECLAIMED_BLOCKS: u64 = 60_000;
 /// Pause between two looks at a datastore of the lab: a running lab has none mounted for a moment

@@ -6,7 +6,7 @@ use crate::display;
 use crate::error::LabError;
 use crate::results::{Axis, ExperimentFindings, Figure, Goal, MeasureUnit, Plot, Point, Samples, Series, Shape, key};
 use crate::stats;
-use crate::store::LabDatastore;
+use crate::store::{LabDatastore, REMOVED_PART};
 use crate::trial::{self, PlotSpec, WRITE_SAME, figure};
 
 const MIB: u64 = 1 << 20;
@@ -23,7 +23,9 @@ pub(super) async fn run(bench: &LabBench, findings: &mut ExperimentFindings) -> 
     // Without WRITE SAME all zeros cross the wire, so the four disks are small. With it they are so
     // large that zeroing takes longer than the datastore's metadata changes; smaller if the target
     // writes the zeros.
-    let room = bench.capacity(0)? / TOGETHER as u64 / MIB * MIB;
+    // Under a space limit, disks that were removed before may still take their part of it.
+    let removed = bench.space_limit.unwrap_or(0) / REMOVED_PART;
+    let room = bench.capacity(0)?.saturating_sub(removed) / TOGETHER as u64 / MIB * MIB;
     let [small, medium, large] =
         bench.scale.pick([GIB / 2, 16 * GIB, 64 * GIB], [20 * GIB, 100 * GIB, 100 * GIB]).map(|size| size.min(room));
     let mut together = [small, large];
