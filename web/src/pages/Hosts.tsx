@@ -7,6 +7,7 @@ import { useEndedSessions, useHosts, usePorts, useRefusedLogins, useSessions } f
 import type { Host, Port, RefusedLogin } from '../api/types';
 import { since } from '../format/time';
 import { Card, ErrorNote, Head, Loading, Name } from '../parts/common';
+import { FilterField } from '../parts/filters';
 import { Icon } from '../parts/Icon';
 import { May } from '../parts/May';
 import { open } from '../parts/request';
@@ -71,17 +72,7 @@ export function Hosts() {
         <p className="card center">{text.hosts.empty}</p>
       ) : (
         <>
-          <div className="filter">
-            <Icon name="search" />
-            <input
-              type="search"
-              aria-label={text.hosts.filter}
-              placeholder={text.hosts.filter}
-              value={typed}
-              onChange={(event) => setTyped(event.currentTarget.value)}
-            />
-            <kbd>/</kbd>
-          </div>
+          <FilterField label={text.hosts.filter} value={typed} change={setTyped} />
           {matches.length === 0 && <p className="card center">{text.hosts.noMatch}</p>}
           {matches.length > 0 && <Matrix rows={matches.slice(0, MOST)} ports={ports} />}
           {matches.length > MOST && <p className="center">{text.common.more(matches.length - MOST)}</p>}

@@ -9,6 +9,7 @@ import { quoted } from '../format/filter';
 import { absolute, duration } from '../format/time';
 import { chosenSize, percent, ratio, size } from '../format/units';
 import { Bar, Card, ErrorNote, Head, Loading, Name, Size } from '../parts/common';
+import { FilterField } from '../parts/filters';
 import { Icon } from '../parts/Icon';
 import { May } from '../parts/May';
 import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
@@ -229,19 +230,7 @@ function Volumes({ pod, volumes, isLoading, error }: VolumesProps) {
       <ErrorNote error={error} />
       {isLoading && <Loading />}
       {!isLoading && volumes.length === 0 && <p className="soft">{text.pod.noVolumes}</p>}
-      {volumes.length > 0 && (
-        <div className="filter">
-          <Icon name="search" />
-          <input
-            type="search"
-            aria-label={text.pod.filter}
-            placeholder={text.pod.filter}
-            value={typed}
-            onChange={(event) => setTyped(event.currentTarget.value)}
-          />
-          <kbd>/</kbd>
-        </div>
-      )}
+      {volumes.length > 0 && <FilterField label={text.pod.filter} value={typed} change={setTyped} />}
       {volumes.length > 0 && matches.length === 0 && <p className="soft">{text.volumes.noMatch}</p>}
       <ul className="items">
         {matches.slice(0, MOST).map((volume) => (

@@ -8,6 +8,7 @@ import { OF_PODS, translate } from '../format/filter';
 import { duration } from '../format/time';
 import { chosenSize, percent, ratio } from '../format/units';
 import { Bar, ErrorNote, Head, Loading, Name, Size } from '../parts/common';
+import { DestroyedSwitch, FilterField } from '../parts/filters';
 import { Icon } from '../parts/Icon';
 import { May, useMay } from '../parts/May';
 import { open } from '../parts/request';
@@ -44,14 +45,7 @@ export function Pods() {
       >
         <div className="acts">
           <PodViews />
-          <div className="segments">
-            <button type="button" aria-pressed={!isDestroyed} onClick={() => setDestroyed(false)}>
-              {text.volumes.present}
-            </button>
-            <button type="button" aria-pressed={isDestroyed} onClick={() => setDestroyed(true)}>
-              {text.volumes.destroyed}
-            </button>
-          </div>
+          <DestroyedSwitch isDestroyed={isDestroyed} change={setDestroyed} />
           <May>
             <button type="button" className="btn primary" onClick={() => open({ kind: 'pod' })}>
               <Icon name="plus" />
@@ -60,19 +54,7 @@ export function Pods() {
           </May>
         </div>
       </Head>
-      <div className="filter">
-        <Icon name="search" />
-        <input
-          type="search"
-          aria-label={text.pods.filter}
-          placeholder={text.pods.filterHint}
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-          spellCheck={false}
-          autoComplete="off"
-        />
-        <kbd>/</kbd>
-      </div>
+      <FilterField label={text.pods.filter} hint={text.pods.filterHint} value={typed} change={setTyped} />
       <ErrorNote error={pods.error} />
       {pods.isLoading && <Loading />}
       {pods.data?.length === 0 && !pods.error && (

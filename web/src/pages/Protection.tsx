@@ -8,6 +8,7 @@ import { useAllSnapshots, useGroupSnapshots, useLargestVolumes, useProtectionGro
 import type { GroupSnapshot, ProtectionGroup, Snapshot } from '../api/types';
 import { absolute, duration, since } from '../format/time';
 import { Card, ErrorNote, Head, Loading, Name } from '../parts/common';
+import { FilterField } from '../parts/filters';
 import { Icon } from '../parts/Icon';
 import { May } from '../parts/May';
 import { open } from '../parts/request';
@@ -91,19 +92,7 @@ export function Protection() {
           </May>
         </div>
       </Head>
-      {!isEmpty && (
-        <div className="filter">
-          <Icon name="search" />
-          <input
-            type="search"
-            aria-label={text.protection.filter}
-            placeholder={text.protection.filter}
-            value={typed}
-            onChange={(event) => setTyped(event.currentTarget.value)}
-          />
-          <kbd>/</kbd>
-        </div>
-      )}
+      {!isEmpty && <FilterField label={text.protection.filter} value={typed} change={setTyped} />}
       <ErrorNote error={groups.error ?? ofGroups.error} />
       <div className="grid">
         {(shown.length > 0 || wanted === '') && (

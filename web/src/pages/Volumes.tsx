@@ -12,6 +12,7 @@ import { translate } from '../format/filter';
 import { absolute, day, duration } from '../format/time';
 import { chosenSize, ratio, size } from '../format/units';
 import { Bar, ErrorNote, Head, Loading, Name, Size } from '../parts/common';
+import { DestroyedSwitch, FilterField } from '../parts/filters';
 import { Icon } from '../parts/Icon';
 import { May, useMay } from '../parts/May';
 import { open, perform } from '../parts/request';
@@ -81,14 +82,7 @@ export function Volumes() {
     <>
       <Head kicker={text.volumes.kicker} title={text.volumes.title} sub={rows.isLoading ? undefined : sub}>
         <div className="acts">
-          <div className="segments">
-            <button type="button" aria-pressed={!search.destroyed} onClick={() => setDestroyed(false)}>
-              {text.volumes.present}
-            </button>
-            <button type="button" aria-pressed={search.destroyed === true} onClick={() => setDestroyed(true)}>
-              {text.volumes.destroyed}
-            </button>
-          </div>
+          <DestroyedSwitch isDestroyed={search.destroyed === true} change={setDestroyed} />
           <May>
             <button type="button" className="btn primary" onClick={() => open({ kind: 'create' })}>
               <Icon name="plus" />
@@ -97,19 +91,12 @@ export function Volumes() {
           </May>
         </div>
       </Head>
-      <div className="filter">
-        <Icon name="search" />
-        <input
-          type="search"
-          aria-label={text.volumes.filter}
-          placeholder={text.volumes.filterHint}
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-          spellCheck={false}
-          autoComplete="off"
-        />
-        <kbd>/</kbd>
-      </div>
+      <FilterField
+        label={text.volumes.filter}
+        hint={text.volumes.filterHint}
+        value={typed}
+        change={setTyped}
+      />
       <div className="chips">
         {text.volumes.chips.map(([label, condition]) => (
           <button
