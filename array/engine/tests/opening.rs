@@ -13,24 +13,50 @@ use ondisk::{
 use platform::{Disk, DiskError, Durability};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use testing::MemoryDisk;
 use types::{BlockRange, Lba, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
 
 /// A drive that counts its reads.
-struct CountingDisk {
+struct WatchedDisk {
     disk: MemoryDisk,
+    /// Time that a read takes.
+    pause: Duration,
+    /// Reads that it serves side by side.
+    parallel: usize,
     reads: AtomicU64,
+    under_way: AtomicU64,
+    /// Most reads at a time.
+    most: AtomicU64,
 }
 
-impl Disk for CountingDisk {
+impl WatchedDisk {
+    fn new(disk: MemoryDisk) -> Self {
+        let [reads, under_way, most] = [0; 3].map(AtomicU64::new);
+        Self { disk, pause: Duration::ZERO, parallel: 1, reads, under_way, most }
+    }
+}
+
+impl Disk for WatchedDisk {
     fn size(&self) -> u64 {
         self.disk.size()
     }
+    fn parallel_reads(&self) -> usize {
+        self.parallel
+    }
+    #[allow(clippy::disallowed_methods, reason = "the drive is slow on purpose")]
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.disk.read_at(offset, buffer)
+        let now = 1 + self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.most.fetch_max(now, Ordering::Relaxed);
+        if !self.pause.is_zero() {
+            std::thread::sleep(self.pause);
+        }
+        let result = self.disk.read_at(offset, buffer);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        result
     }
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
         self.disk.write_at(offset, parts, durability)
@@ -43,32 +69,9 @@ impl Disk for CountingDisk {
     }
 }
 
-/// A drive whose reads take a while.
-struct SlowDisk(CountingDisk);
-
-impl Disk for SlowDisk {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-    #[allow(clippy::disallowed_methods, reason = "the drive is slow on purpose")]
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        self.0.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
-        self.0.write_at(offset, parts, durability)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.0.flush()
-    }
-    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
-        self.0.allocate(offset, bytes)
-    }
-}
-
 /// Opens the array and returns the core, the replayed groups and the reads.
 fn open(disk: MemoryDisk) -> (Core, u64, u64) {
-    let disk = CountingDisk { disk, reads: AtomicU64::new(0) };
+    let disk = WatchedDisk::new(disk);
     let (core, report) = Core::recover(&disk, None).expect("the array opens");
     (core, report.groups, disk.reads.load(Ordering::Relaxed))
 }
@@ -178,47 +181,14 @@ fn slots_without_sums_are_counted_once() {
 
 #[test]
 fn closing_does_not_wait_for_the_index() {
-    let disk = Arc::new(SlowDisk(CountingDisk { disk: filled(384), reads: AtomicU64::new(0) }));
+    let pause = Duration::from_millis(10);
+    let disk = Arc::new(WatchedDisk { pause, ..WatchedDisk::new(filled(384)) });
     let (core, _) = Core::recover(&*disk, None).expect("the array opens");
     let segments = core.geometry().segments();
-    let before = disk.0.reads.load(Ordering::Relaxed);
+    let before = disk.reads.load(Ordering::Relaxed);
     Engine::start(core, disk.clone()).close().expect("a last checkpoint");
-    let reads = disk.0.reads.load(Ordering::Relaxed) - before;
+    let reads = disk.reads.load(Ordering::Relaxed) - before;
     assert!(reads < 100, "{reads} reads; the summaries of up to {segments} segments fill the index");
-}
-
-/// A drive that serves reads side by side, and counts how many at most.
-struct ParallelDisk {
-    disk: MemoryDisk,
-    under_way: AtomicU64,
-    most: AtomicU64,
-}
-
-impl Disk for ParallelDisk {
-    fn size(&self) -> u64 {
-        self.disk.size()
-    }
-    fn parallel_reads(&self) -> usize {
-        16
-    }
-    #[allow(clippy::disallowed_methods, reason = "reads overlap only if they take a while")]
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
-        let now = 1 + self.under_way.fetch_add(1, Ordering::Relaxed);
-        self.most.fetch_max(now, Ordering::Relaxed);
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        let result = self.disk.read_at(offset, buffer);
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
-        result
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
-        self.disk.write_at(offset, parts, durability)
-    }
-    fn flush(&self) -> Result<(), DiskError> {
-        self.disk.flush()
-    }
-    fn allocate(&self, offset: u64, bytes: u64) -> Result<(), DiskError> {
-        self.disk.allocate(offset, bytes)
-    }
 }
 
 /// Writes to many leaves of a map that is not in memory, and fails before a checkpoint.
@@ -245,11 +215,8 @@ fn crashed(disk: MemoryDisk) -> (MemoryDisk, Vec<(u64, Bytes)>) {
 fn pages_of_a_replay_are_read_side_by_side() {
     let (disk, written) = crashed(filled(384));
     let image = disk.image();
-    let disk = ParallelDisk {
-        disk: MemoryDisk::from_image(disk.image()),
-        under_way: AtomicU64::new(0),
-        most: AtomicU64::new(0),
-    };
+    let watched = WatchedDisk::new(MemoryDisk::from_image(disk.image()));
+    let disk = WatchedDisk { pause: Duration::from_millis(1), parallel: 16, ..watched };
     let (mut core, report) = Core::recover(&disk, None).expect("the array opens");
     assert_eq!(report.records, 40 + 4 + 2);
     let most = disk.most.load(Ordering::Relaxed);

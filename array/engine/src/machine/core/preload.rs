@@ -12,7 +12,7 @@ use std::thread;
 use wal::LogOp;
 
 /// Operations that are looked at together.
-pub(super) const OPS_PER_BATCH: usize = 4096;
+pub(super) const OPS_PER_BATCH: usize = 1024;
 /// Bytes of data that they hold at most.
 pub(super) const BYTES_PER_BATCH: usize = 32 << 20;
 /// Most reads at a time.
