@@ -139,6 +139,10 @@ impl LabTarget {
     }
 }
 
+/// Most bytes that one UNMAP releases. tgt 1.0.85 takes the length in bytes in 32 bits, and
+/// releases nothing of 4 GiB or a multiple of it.
+const RELEASED_AT_ONCE: u64 = 1 << 30;
+
 /// Clears a disk before an experiment.
 /// Uses UNMAP if the disk supports it. Also zeroes the first `head` bytes, which hold the
 /// structures that identify a datastore.
@@ -146,7 +150,8 @@ pub async fn clear(disk: &dyn SharedDisk, head: u64) -> Result<(), LabError> {
     let (blocks, limits) = (disk.identity().blocks, disk.limits());
     let mut at = 0;
     while at < blocks && disk.vaai().is_usable(multipath::Primitive::Delete) {
-        let count = limits.unmap_blocks.min(blocks - at);
+        let most = RELEASED_AT_ONCE / u64::from(disk.identity().block_bytes);
+        let count = limits.unmap_blocks.min(most).min(blocks - at);
         match disk.unmap(vec![(at, count)]).await {
             Ok(()) => at += count,
             Err(error) if error.is_refusal() => break,
@@ -231,7 +236,8 @@ pub fn portal_url(portal: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use multipath::MemoryArray;
+    use multipath::{FaultHook, Injection, MemoryArray, Operation};
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn url_without_lun_selects_all_disks() {
@@ -253,5 +259,32 @@ mod tests {
             clear(&disk, 4 << 20).await.unwrap();
             assert!(is_empty(&disk, 4 << 20).await.unwrap(), "refused: {refused}");
         }
+    }
+
+    /// Notes the longest range of an UNMAP.
+    #[derive(Default)]
+    struct LongestUnmap(AtomicU64);
+
+    impl FaultHook for LongestUnmap {
+        fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
+            if let Operation::Unmap(ranges) = operation {
+                let longest = ranges.iter().map(|(_, blocks)| *blocks).max();
+                self.0.fetch_max(longest.unwrap_or_default(), Ordering::Relaxed);
+            }
+            Injection::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn disk_is_released_in_short_ranges() {
+        let array = MemoryArray::new("iqn.2026-11.org.example:array");
+        let name = array.create(8 << 21);
+        let hook = Arc::new(LongestUnmap::default());
+        array.set_hook(Some(hook.clone()));
+        let disk = array.open(&name, "esx01").unwrap();
+        disk.write((8 << 21) - 8, bytes::Bytes::from(vec![7; 4096])).await.unwrap();
+        clear(&disk, 1 << 20).await.unwrap();
+        assert_eq!(hook.0.load(Ordering::Relaxed), 1 << 21, "1 GiB, below the 4 GiB that 32 bits count");
+        assert!(array.stored_bytes(&name) <= 1 << 20, "only the zeros of the head are stored");
     }
 }
