@@ -132,7 +132,8 @@ impl Load {
         let after = self.engine.space().drive_writes;
         let host = (after.host - before.host) as f64;
         let part = |figure: fn(&DriveWrites) -> u64| (figure(&after) - figure(&before)) as f64 / host;
-        let metadata = |w: &DriveWrites| w.directory + w.interior_pages + w.summaries + w.manifest + w.superblock;
+        let metadata =
+            |w: &DriveWrites| w.directory + w.patches + w.interior_pages + w.summaries + w.manifest + w.superblock;
         let at = |permille: usize| latencies[(latencies.len() - 1) * permille / 1000].as_secs_f64() * 1e3;
         println!(
             "{name:28} {:8} {:7.2} {:6.2} {:6.2} {:6.2} {:7.2} {:7.2} {:6.2} {:8.0} {:8.1} {:8.1}",

@@ -391,6 +391,7 @@ impl AgedDisk {
             geometry: self.geometry,
             log: LogPosition { head: 0, sequence: 1, lsn: 1, epoch: 2, previous: 0 },
             has_streams: false,
+            has_patches: false,
             manifest: runs.collect(),
         };
         for copy in 0..SUPERBLOCK_COPIES {

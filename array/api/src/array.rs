@@ -96,6 +96,8 @@ pub struct DriveWrites {
     pub slot_pages: u64,
     /// Pages of the slot directory.
     pub directory: u64,
+    /// Changed entries of leaves and of pages of the slot table, in place of whole pages.
+    pub patches: u64,
     /// Summaries of segments.
     pub summaries: u64,
     /// Manifests.

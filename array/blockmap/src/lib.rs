@@ -14,6 +14,7 @@
 mod absent;
 mod count_limit;
 mod page;
+mod patches;
 mod reference;
 mod slot;
 mod slot_page;
@@ -22,6 +23,7 @@ mod tree;
 
 pub use absent::{Absent, Need};
 pub use page::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for, page_bytes, span};
+pub use patches::{Frozen, MAX_PATCH_ENTRIES, Patches};
 pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, RefTarget, SLOT_BITS, SlotId};
 pub use slot::{MAX_GROUP_BLOCKS, MAX_PLACE_SECTORS, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 pub use slot_page::SLOT_PAGE_BYTES;

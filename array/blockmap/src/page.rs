@@ -1,5 +1,6 @@
 //! Pages of the map, and the cache that holds them in memory.
 
+use crate::patches::{Frozen, Patches};
 use crate::reference::{Ref, RefTarget, SlotId};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -178,6 +179,10 @@ struct Cached {
     is_dirty: bool,
     was_used: Cell<bool>,
     is_writing: bool,
+    /// A checkpoint has stored the page.
+    is_stored: bool,
+    /// References of a changed leaf at the last checkpoint. `None` if it must be stored whole.
+    before: Option<Box<[Ref]>>,
 }
 
 /// The map pages in memory, by slot number. A changed page stays until a checkpoint has stored it.
@@ -187,6 +192,8 @@ pub struct PageCache {
     dirty: Vec<SlotId>,
     bytes: u64,
     dirty_bytes: u64,
+    /// Entries of leaves that changed since the leaf was stored whole.
+    pub patches: Patches<SlotId, Ref>,
 }
 
 impl PageCache {
@@ -213,31 +220,58 @@ impl PageCache {
             cached.is_dirty = true;
             self.dirty.push(id);
             self.dirty_bytes += cached.page.stored_bytes() as u64;
+            if cached.is_stored && cached.page.level == 0 {
+                cached.before = Some(cached.page.refs.clone());
+            }
         }
         cached.was_used.set(true);
         &mut cached.page
     }
 
+    /// Marks a page as changed, to be stored whole. Panics if the page is not in memory.
+    pub(crate) fn rewrite(&mut self, id: SlotId) {
+        self.edit(id);
+        self.forget_before(id.slot);
+    }
+
+    /// Removes the copy of a leaf at the last checkpoint.
+    fn forget_before(&mut self, slot: u64) -> Option<Box<[Ref]>> {
+        self.pages.get_mut(&slot)?.before.take()
+    }
+
     /// Inserts a page that is not stored yet.
     pub fn insert_new(&mut self, id: SlotId, page: Page) {
-        self.insert(id, page);
+        self.insert(id, page, false);
         self.edit(id);
     }
 
-    /// Inserts a page as read from the drive.
+    /// Inserts a page as read from the drive, and applies its patches.
     pub fn insert_stored(&mut self, id: SlotId, page: Page) {
-        self.insert(id, page);
+        let page = self.patched(id, page);
+        self.insert(id, page, true);
     }
 
-    fn insert(&mut self, id: SlotId, page: Page) {
+    /// Applies patches to a page as read from the drive.
+    #[must_use]
+    pub fn patched(&self, id: SlotId, mut page: Page) -> Page {
+        if page.level == 0 {
+            self.patches.of(id).iter().for_each(|(index, reference)| page.refs[usize::from(*index)] = *reference);
+        }
+        page
+    }
+
+    fn insert(&mut self, id: SlotId, page: Page, is_stored: bool) {
         self.bytes += page.stored_bytes() as u64;
-        let cached = Cached { id, page, is_dirty: false, was_used: Cell::new(true), is_writing: false };
+        let cached =
+            Cached { id, page, is_dirty: false, was_used: Cell::new(true), is_writing: false, is_stored, before: None };
         assert!(self.pages.insert(id.slot, cached).is_none(), "page {id:?} is in memory twice");
     }
 
     /// Removes a page that has no references left.
     pub fn remove(&mut self, id: SlotId) -> Option<Page> {
+        self.forget_before(id.slot);
         let cached = self.pages.remove(&id.slot)?;
+        self.patches.remove_gone(id);
         let bytes = cached.page.stored_bytes() as u64;
         self.bytes -= bytes;
         self.dirty_bytes -= if cached.is_dirty { bytes } else { 0 };
@@ -245,7 +279,7 @@ impl PageCache {
     }
 
     /// Takes the list of changed pages, in order of their first change. From now on they count as
-    /// clean and as being written.
+    /// clean; [`PageCache::freeze`] says how each is stored.
     pub fn take_dirty(&mut self) -> Vec<SlotId> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|id| {
@@ -253,12 +287,24 @@ impl PageCache {
             let Some(cached) = self.pages.get_mut(&id.slot).filter(|cached| cached.id == *id) else {
                 return false;
             };
-            let was_dirty = std::mem::take(&mut cached.is_dirty);
-            cached.is_writing |= was_dirty;
-            was_dirty
+            std::mem::take(&mut cached.is_dirty)
         });
         self.dirty_bytes = 0;
         dirty
+    }
+
+    /// Decides how a page that [`PageCache::take_dirty`] returned is stored: by its changes in
+    /// `list`, or whole, which `None` demands. A page that is stored whole stays until
+    /// [`PageCache::finish_writes`].
+    pub fn freeze(&mut self, id: SlotId, list: Option<u64>) -> Frozen<Ref> {
+        let before = self.forget_before(id.slot);
+        let Some(cached) = self.pages.get_mut(&id.slot) else { return Frozen::Unchanged };
+        let before = before.as_deref().filter(|_| list.is_some());
+        let frozen = self.patches.freeze(id, list.unwrap_or_default(), before, &cached.page.refs);
+        if matches!(frozen, Frozen::Whole(_)) {
+            (cached.is_writing, cached.is_stored) = (true, true);
+        }
+        frozen
     }
 
     /// Marks the writes of a checkpoint as complete. The pages that it stored may be evicted again.
@@ -386,6 +432,45 @@ mod tests {
     }
 
     #[test]
+    fn changed_leaf_is_patched_until_it_is_gone() {
+        let mut cache = PageCache::default();
+        let id = SlotId { slot: 5, generation: 1 };
+        let stored = Page::filled(0, Ref::HOLE);
+        cache.insert_stored(id, stored.clone());
+        cache.edit(id).refs[9] = Ref::ZERO;
+        assert_eq!(cache.take_dirty(), [id]);
+        assert_eq!(cache.freeze(id, Some(1)), Frozen::Entries(vec![(9, Ref::ZERO)]));
+        assert_eq!(cache.bytes(), 2048);
+        cache.shrink(0);
+        cache.shrink(0);
+        assert!(cache.is_empty(), "it need not stay");
+        assert_eq!(cache.remove(id), None);
+        assert_eq!(cache.patches.len(), (1, 1), "a page that is not in memory is not gone");
+        cache.insert_stored(id, stored);
+        assert_eq!(cache.get(id).unwrap().refs[9], Ref::ZERO);
+        cache.edit(id);
+        cache.remove(id);
+        assert_eq!((cache.bytes(), cache.patches.len(), cache.patches.take_gone()), (0, (0, 0), vec![id]));
+        let again = SlotId { generation: 2, ..id };
+        cache.insert_new(again, Page::filled(0, Ref::HOLE));
+        assert_eq!(cache.take_dirty(), [again]);
+        assert_eq!(cache.freeze(again, Some(2)), Frozen::Whole(false));
+        cache.rewrite(again);
+        cache.take_dirty();
+        assert_eq!(cache.freeze(again, Some(3)), Frozen::Whole(false));
+    }
+
+    #[test]
+    fn interior_page_is_stored_whole() {
+        let mut cache = PageCache::default();
+        let id = SlotId { slot: 5, generation: 1 };
+        cache.insert_stored(id, Page::filled(1, Ref::HOLE));
+        cache.edit(id).add_mapped(0, 1);
+        cache.take_dirty();
+        assert_eq!(cache.freeze(id, Some(1)), Frozen::Whole(false));
+    }
+
+    #[test]
     fn shrink_evicts_only_clean_unused_pages() {
         let mut cache = PageCache::default();
         let id = |slot| SlotId { slot, generation: 0 };
@@ -398,6 +483,7 @@ mod tests {
         assert!(cache.contains(id(1)) && cache.contains(id(3)) && cache.len() == 2);
         assert_eq!(cache.take_dirty(), [id(3)]);
         cache.shrink(0);
+        assert_eq!(cache.freeze(id(3), None), Frozen::Whole(false));
         cache.shrink(0);
         assert_eq!(cache.len(), 1, "a page that is being written stays");
         cache.finish_writes();

@@ -40,7 +40,7 @@ pub const MAX_GROUP_BLOCKS: usize = 1 << BLOCKS_BITS;
 ///
 /// An alias has the segment 0x3FFFFE, then bits 32-39 of the named slot (8), the generation of the
 /// named slot (14), and its own generation (14). `crc` holds bits 0-31 of the named slot.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default, Debug)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct SlotBytes {
     word: U64,
@@ -116,6 +116,16 @@ impl SlotBytes {
     /// Creates a slot that was never used.
     pub fn unused() -> Self {
         Self::from(Slot::unplaced(0, 0))
+    }
+
+    /// Returns the encoded form.
+    pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
+        zerocopy::transmute!(self)
+    }
+
+    /// Takes an encoded slot, without a check.
+    pub fn from_bytes(bytes: [u8; size_of::<Self>()]) -> Self {
+        zerocopy::transmute!(bytes)
     }
 
     /// Returns the number of references to the slot.

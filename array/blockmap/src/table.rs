@@ -10,11 +10,13 @@ mod free_slots;
 mod residency;
 
 use crate::count_limit::is_near_limit;
+use crate::patches::Patches;
 use crate::reference::{GENERATION_MASK, SlotId};
 use crate::slot::{SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 use crate::slot_page::PageUse;
 use frame::{Frame, index_of, page_of};
 use free_slots::FreeSlots;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// All slots. A slot is free if its reference count is 0.
 #[derive(Default)]
@@ -23,6 +25,12 @@ pub struct SlotTable {
     /// Number of pages in memory.
     loaded: u64,
     dirty: Vec<u32>,
+    /// Pages that no checkpoint has stored.
+    unstored: FxHashSet<u32>,
+    /// Slots of changed pages at the last checkpoint, unless the page must be stored whole.
+    before: FxHashMap<u32, Box<[SlotBytes; SLOTS_PER_PAGE]>>,
+    /// Slots that changed since their page was stored whole.
+    pub patches: Patches<u32, SlotBytes>,
     /// Pages that a checkpoint is writing.
     writing: Vec<u32>,
     free: FreeSlots,
@@ -105,13 +113,13 @@ impl SlotTable {
     }
 
     fn take_slot(&mut self, number: u32, slot: impl FnOnce(u16) -> Slot) -> SlotId {
+        self.touch(number);
         let page = self.page_mut(number);
         let index = page.take_free();
         let generation = page.slots[index].generation();
         page.slots[index] = SlotBytes::from(slot(generation));
         page.set_holds_page(index, false);
         self.note_taken_slot(number);
-        self.touch(number);
         SlotId { slot: u64::from(number) * SLOTS_PER_PAGE as u64 + index as u64, generation }
     }
 
@@ -246,6 +254,7 @@ impl SlotTable {
 #[expect(clippy::cast_possible_truncation, reason = "test values are small")]
 mod tests {
     use super::*;
+    use crate::patches::Frozen;
     use crate::slot_page::SLOT_PAGE_BYTES;
 
     #[test]
@@ -371,7 +380,9 @@ mod tests {
         for id in &ids {
             table.set_place(*id, SlotPlace::single(1, id.slot as u16, 8), 77);
         }
-        table.take_dirty();
+        for page in table.take_dirty() {
+            assert_eq!(table.freeze(page, None), Frozen::Whole(false));
+        }
         let drive = (0..table.pages()).map(|page| table.page_bytes(page).to_vec()).collect();
         (table, ids, drive)
     }
@@ -396,6 +407,35 @@ mod tests {
         let whole = table.load_all(|_| false, |page| drive.get(page as usize).cloned()).unwrap();
         assert_eq!((whole.absent_pages(), count_shared(&whole), whole.used()), (0, 8, 1024));
         assert!(matches!(table.load_all(|_| false, |_| None), Err(1)));
+    }
+
+    #[test]
+    fn patched_page_is_reloaded_with_its_changes() {
+        let (mut table, ids, drive) = stored(2);
+        table.finish_writes();
+        assert!(table.count_up(ids[3]));
+        table.free(ids[300]);
+        let (before, free) = (table.page_bytes(0).to_vec(), table.free_in(1));
+        assert_eq!(table.take_dirty(), [0, 1]);
+        let slot = |id: SlotId| *table.at(id.slot).unwrap();
+        let changes = [(3, slot(ids[3])), (44, slot(ids[300]))];
+        assert_eq!(table.freeze(0, Some(7)), Frozen::Entries(changes[..1].to_vec()));
+        assert_eq!(table.freeze(1, Some(7)), Frozen::Entries(changes[1..].to_vec()));
+        table.shrink(0, 0);
+        table.shrink(0, 0);
+        assert_eq!(table.absent_pages(), 2, "nothing is written that must end first");
+        let whole = table.load_all(|_| false, |page| drive.get(page as usize).cloned()).unwrap();
+        assert_eq!((whole.count(ids[3]), whole.get(ids[300])), (2, None));
+        assert!(table.load_page(0, &drive[0], |_| true, |_| false));
+        assert_eq!(table.page_bytes(0), before);
+        assert!(table.load_page(1, &drive[1], |_| true, |_| false));
+        assert_eq!((table.free_in(1), table.get(ids[300])), (free, None));
+        table.touch_slot(ids[0]);
+        assert_eq!(table.take_dirty(), [0]);
+        assert_eq!(table.freeze(0, Some(8)), Frozen::Unchanged);
+        table.rewrite(0);
+        table.take_dirty();
+        assert_eq!(table.freeze(0, Some(9)), Frozen::Whole(true));
     }
 
     #[test]

@@ -326,10 +326,10 @@ impl Map {
         self.release(old.reference);
     }
 
-    /// Makes the next checkpoint rewrite a page in memory at another location.
+    /// Makes the next checkpoint store a page in memory whole, at another location.
     pub fn rewrite_page(&mut self, id: SlotId) {
         self.slots.touch_slot(id);
-        self.pages.edit(id);
+        self.pages.rewrite(id);
     }
 
     /// Returns a private page in place of `node`. The reference to `node` moves to the returned

@@ -321,6 +321,8 @@ pub struct DriveWrites {
     pub slot_pages: u64,
     /// Pages of the slot directory.
     pub directory: u64,
+    /// Changed entries of leaves and of pages of the slot table, in place of whole pages.
+    pub patches: u64,
     /// Summaries of segments.
     pub summaries: u64,
     /// Manifests.
@@ -330,9 +332,14 @@ pub struct DriveWrites {
 }
 
 impl DriveWrites {
+    /// Returns the bytes of pages that were stored whole.
+    pub(crate) fn pages(&self) -> u64 {
+        self.leaves + self.interior_pages + self.slot_pages + self.directory
+    }
+
     /// Returns all bytes written to the drive.
     pub fn total(&self) -> u64 {
-        let pages = self.leaves + self.interior_pages + self.slot_pages + self.directory;
+        let pages = self.pages() + self.patches;
         self.log + self.data + self.moved + pages + self.summaries + self.manifest + self.superblock
     }
 }

@@ -18,9 +18,11 @@ fn range(start: u64, blocks: u64) -> BlockRange {
     BlockRange::new(Lba(start), blocks).unwrap()
 }
 
-/// An array with a checkpoint, and a log after it.
+/// An array with a checkpoint that stored its pages whole, and a log after it.
 fn image() -> Vec<u8> {
-    let (disk, mut core) = create(GEOMETRY);
+    let (disk, _) = create(GEOMETRY);
+    let options = Options { max_patch_bytes: Some(0), ..Options::for_geometry(&GEOMETRY) };
+    let (mut core, _) = Core::recover(&disk, Some(options)).unwrap();
     for op in [
         Op::Change(vec![Change::CreateVolume { volume: V, blocks: 8192 }]),
         Op::Change(vec![Change::Put { key: b"key".to_vec(), value: b"value".to_vec() }]),

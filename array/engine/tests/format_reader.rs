@@ -51,8 +51,70 @@ struct Reader {
     /// The segment with the second copy, by the segment with the first.
     mirrors: BTreeMap<u64, u64>,
     slots: Vec<u8>,
+    /// The same without patches.
+    stored_slots: Vec<u8>,
+    patches: Patches,
     drops: Vec<u64>,
     streams: Vec<Stream>,
+}
+
+/// The patches that apply, in the order of their lists.
+#[derive(Default)]
+struct Patches {
+    /// Entries by kind and name of the page: index and value.
+    entries: BTreeMap<(u64, u64), Vec<(usize, Vec<u8>)>>,
+    /// Free slots of pages of the slot table.
+    free: BTreeMap<u64, u64>,
+    /// Sectors of the parts, by segment.
+    sectors: BTreeMap<u64, u64>,
+}
+
+impl Patches {
+    /// Applies the patches of a part.
+    fn read(&mut self, part: &[u8]) {
+        let mut part = Input(part);
+        while !part.0.is_empty() {
+            let (kind, what, count, page) = (part.number(1), part.number(1), part.number(2), part.number(8));
+            let size = match kind {
+                1 => 16,
+                2 => 8,
+                _ => panic!("kind {kind}"),
+            };
+            let page = if kind == 1 {
+                assert!(page >> 32 & 0xFFFF <= 256 && page >> 48 <= 3);
+                self.free.insert(page & 0xFFFF_FFFF, page >> 32 & 0xFFFF);
+                page & 0xFFFF_FFFF
+            } else {
+                assert_eq!(page >> 60, 4, "PAGE");
+                page
+            };
+            let entries = self.entries.entry((kind, page)).or_default();
+            match what {
+                0 => {
+                    let added: Vec<_> =
+                        (0..count).map(|_| (part.number(1) as usize, part.bytes(size).to_vec())).collect();
+                    assert!((1..=256).contains(&count) && added.is_sorted_by(|one, next| one.0 < next.0));
+                    entries.extend(added);
+                }
+                1 => {
+                    assert_eq!(count, 0);
+                    self.entries.remove(&(kind, page));
+                    if kind == 1 {
+                        self.free.remove(&page);
+                    }
+                }
+                _ => panic!("what {what}"),
+            }
+        }
+    }
+
+    /// Returns a page with its patches.
+    fn apply(&self, kind: u64, page: u64, mut stored: Vec<u8>) -> Vec<u8> {
+        for (index, value) in self.entries.get(&(kind, page)).into_iter().flatten() {
+            stored[index * value.len()..][..value.len()].copy_from_slice(value);
+        }
+        stored
+    }
 }
 
 /// A stream that the manifest lists.
@@ -78,6 +140,8 @@ impl Reader {
             segments: Vec::new(),
             mirrors: BTreeMap::new(),
             slots: Vec::new(),
+            stored_slots: Vec::new(),
+            patches: Patches::default(),
             drops: Vec::new(),
             streams: Vec::new(),
         };
@@ -119,8 +183,14 @@ impl Reader {
         let manifest = self.manifest.clone();
         let mut input = Input(&manifest);
         assert_eq!(input.bytes(8), b"IBIDMAN\0");
-        let has_streams = at(&self.superblock, 8, 2) == 4;
-        assert_eq!(input.number(4), if has_streams { 5 } else { 4 });
+        let features = at(&self.superblock, 100, 4);
+        let (has_streams, has_patches) = match (at(&self.superblock, 8, 2), input.number(4)) {
+            (3, 4) => (false, false),
+            (4, 5) => (true, false),
+            (5, 7) => (features & 1 != 0, features & 2 != 0),
+            other => panic!("versions {other:?}"),
+        };
+        assert!(features < 4 && has_patches == (features != 0));
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         let (shared_sectors, shared_aliases, near_limit) = (input.number(8), input.number(8), input.number(8));
         for _ in 0..input.number(8) {
@@ -149,21 +219,13 @@ impl Reader {
         );
         let directory = input.number(8);
         assert_eq!(directory, slot_pages.div_ceil(256));
-        let mut left = slot_pages as usize;
-        for _ in 0..directory {
-            let page = self.located(input.bytes(16));
-            let here = left.min(256);
-            page.chunks(16).take(here).for_each(|location| {
-                let page = self.located(location);
-                let free = page.chunks(16).filter(|slot| at(slot, 12, 4) == 0).count();
-                assert_eq!(at(location, 10, 2) & 0xFFF, free as u64, "free slots of the page");
-                self.slots.extend(page);
-            });
-            assert!(page[here * 16..].iter().all(|byte| *byte == 0));
-            left -= here;
-        }
+        let locations = input.bytes(directory as usize * 16).chunks(16);
         self.drops = (0..input.number(8)).map(|_| input.number(8)).collect();
-        for _ in 0..if has_streams { input.number(8) } else { 0 } {
+        self.read_patch_lists(&mut input, has_patches);
+        self.read_slots(slot_pages as usize, locations);
+        let streams = if has_streams || has_patches { input.number(8) } else { 0 };
+        assert_eq!(streams > 0, has_streams);
+        for _ in 0..streams {
             let (id, flags) = (input.number(4), input.number(4));
             let numbers = std::array::from_fn(|_| input.number(8));
             let tail = (0..input.number(8)).map(|_| {
@@ -178,6 +240,42 @@ impl Reader {
         assert_eq!((shared_sectors, shared_aliases, near_limit), (self.shared_sectors(), self.shared_aliases(), 0));
     }
 
+    fn read_patch_lists(&mut self, input: &mut Input<'_>, has_patches: bool) {
+        let lists = if has_patches { input.number(8) } else { 0 };
+        assert!(lists > 0 || !has_patches);
+        let mut newest = 0;
+        for _ in 0..lists {
+            let (sequence, parts) = (input.number(8), input.number(4));
+            assert!(newest < sequence && sequence <= at(&self.superblock, 32, 8) && parts > 0);
+            newest = sequence;
+            for _ in 0..parts {
+                let [segment, sector, bytes, crc] = std::array::from_fn(|_| input.number(4));
+                assert!(sector % 8 == 0 && bytes <= 1 << 20 && self.segments[segment as usize].0 == 2);
+                let part = self.stored(segment, sector, bytes, crc);
+                self.patches.read(&part);
+                *self.patches.sectors.entry(segment).or_default() += bytes.div_ceil(512);
+            }
+        }
+    }
+
+    fn read_slots<'l>(&mut self, mut left: usize, directory: impl Iterator<Item = &'l [u8]>) {
+        for (number, location) in directory.enumerate() {
+            let page = self.located(location);
+            let here = left.min(256);
+            for (location, number) in page.chunks(16).take(here).zip(256 * number as u64..) {
+                let stored = self.located(location);
+                self.stored_slots.extend_from_slice(&stored);
+                let page = self.patches.apply(1, number, stored);
+                let free = page.chunks(16).filter(|slot| at(slot, 12, 4) == 0).count() as u64;
+                let stated = self.patches.free.get(&number).copied();
+                assert_eq!(stated.unwrap_or(at(location, 10, 2) & 0xFFF), free, "free slots of the page");
+                self.slots.extend(page);
+            }
+            assert!(page[here * 16..].iter().all(|byte| *byte == 0));
+            left -= here;
+        }
+    }
+
     /// Sectors of data with several references: the difference of the shares that the blocks up to
     /// and before this one have in the sectors of their group.
     fn shared_sectors(&self) -> u64 {
@@ -188,6 +286,22 @@ impl Reader {
             if count > 1 && is_data { sectors * (index + 1) / blocks - sectors * index / blocks } else { 0 }
         };
         self.slots.chunks(16).filter(|slot| at(slot, 12, 4) > 1).map(share).sum()
+    }
+
+    /// Sectors of metadata in all segments, of pages and parts that this checkpoint names.
+    fn metadata_sectors(&self) -> u64 {
+        let pages = (self.slots.len() / 4096) as u64;
+        let directory = pages.div_ceil(256);
+        let is_in_metadata =
+            |word: u64| self.segments.get(word as usize & 0x3F_FFFF).is_some_and(|segment| segment.0 == 2);
+        let words = self.slots.chunks(16).map(|slot| at(slot, 0, 8)).filter(|word| is_in_metadata(*word));
+        let map: u64 = words.map(|word| (word >> 38 & 0x3F) + 1).sum();
+        8 * (pages + directory) + map + self.patches.sectors.values().sum::<u64>()
+    }
+
+    /// The same, as the accounts of the segments state it.
+    fn live_metadata(&self) -> u64 {
+        self.segments.iter().filter(|segment| segment.0 == 2).map(|segment| segment.1).sum()
     }
 
     /// Aliases with several references.
@@ -209,7 +323,10 @@ impl Reader {
         }
         let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
         let stored = self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, sectors * 512, crc);
-        if reference >> 60 == 4 || (sectors, blocks) == (8, 1) {
+        if reference >> 60 == 4 {
+            return self.patches.apply(2, reference, stored);
+        }
+        if (sectors, blocks) == (8, 1) {
             return stored;
         }
         assert_eq!((at(&stored, 0, 1), at(&stored, 1, 1), at(&stored, 4, 4)), (1, blocks, 0), "LZ4");
@@ -220,8 +337,8 @@ impl Reader {
         whole[index as usize * 4096..][..4096].to_vec()
     }
 
-    /// A block of 4 KiB, and the kind of the reference to it.
-    fn block(&self, volume: u64, block: u64) -> (u64, Vec<u8>) {
+    /// The reference that leads to a block of 4 KiB.
+    fn reference(&self, volume: u64, block: u64) -> u64 {
         let Volume { root, height, blocks, mapped: _ } = self.volumes[&volume];
         assert!(block < blocks / 8);
         let (mut reference, mut level) = (root, height);
@@ -234,6 +351,12 @@ impl Reader {
             assert!(level == 0 || page[index as usize * entry + 15] == level as u8);
             level = level.saturating_sub(1);
         }
+        reference
+    }
+
+    /// A block of 4 KiB, and the kind of the reference to it.
+    fn block(&self, volume: u64, block: u64) -> (u64, Vec<u8>) {
+        let reference = self.reference(volume, block);
         let kind = reference >> 60;
         let bytes = match kind {
             0 | 1 => vec![0; 4096],
@@ -309,7 +432,7 @@ fn choose(image: &[u8]) -> Vec<u8> {
             && at(&bytes, 4080, 4) == u64::from(crc32c::crc32c(&bytes[..4080]))
             && at(&bytes, 10, 2) == copy as u64;
         if is_sound {
-            assert!(matches!(at(&bytes, 8, 2), 3 | 4));
+            assert!((3..=5).contains(&at(&bytes, 8, 2)));
             // The copy number and the checksum differ between copies.
             bytes[10..12].fill(0);
             bytes[4080..4084].fill(0);
@@ -433,6 +556,40 @@ fn aliases_lead_to_the_blocks_that_a_copy_shares() {
         let overwritten = (block % 256 == 0).then(|| (3, data(900_000 + block / 256, 8).to_vec()));
         assert!(reader.block(1, block) == overwritten.unwrap_or((5, before)), "block {block}");
     }
+}
+
+#[test]
+fn patches_are_applied_to_stored_pages() {
+    let (disk, mut core) = create(MEDIUM);
+    run(&mut core, &disk, change(Change::CreateVolume { volume: VolumeId(1), blocks: 8192 })).unwrap();
+    for block in 0..1024 {
+        run(&mut core, &disk, write(1, block * 8, data(block, 8))).unwrap();
+    }
+    core.request_checkpoint();
+    common::settle(&mut core, &disk);
+    // Two checkpoints with few changes, of the same pages and of the same entries.
+    let mut expected: Vec<u64> = (0..1024).collect();
+    for (round, blocks) in [[3, 4, 700], [4, 5, 701]].into_iter().enumerate() {
+        for block in blocks {
+            expected[block as usize] = 10_000 * (round as u64 + 1) + block;
+            run(&mut core, &disk, write(1, block * 8, data(expected[block as usize], 8))).unwrap();
+        }
+        core.request_checkpoint();
+        common::settle(&mut core, &disk);
+    }
+    let mut reader = Reader::open(disk.image());
+    for (block, seed) in expected.iter().enumerate() {
+        assert!(reader.block(1, block as u64) == (3, data(*seed, 8).to_vec()), "block {block}");
+    }
+    // Without the patches, slots and leaves are older.
+    let patched: Vec<u64> = reader.patches.entries.keys().map(|(kind, _)| *kind).collect();
+    assert!(patched.contains(&1) && patched.contains(&2), "{patched:?}");
+    assert_ne!(reader.slots, reader.stored_slots);
+    let newest = [3, 4, 5, 700, 701].map(|block| reader.reference(1, block));
+    assert_eq!(reader.metadata_sectors(), reader.live_metadata());
+    reader.patches.entries.clear();
+    let stored = [3, 4, 5, 700, 701].map(|block| reader.reference(1, block));
+    assert!(newest.iter().zip(stored).all(|(newest, stored)| *newest != stored), "{newest:?}");
 }
 
 #[test]

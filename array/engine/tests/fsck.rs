@@ -6,7 +6,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{MemoryDisk, create, data, run, settle};
-use engine::{Change, Core, Op};
+use engine::{Change, Core, Op, Options};
 use fsck::{Finding, FsckOptions, FsckReport, Region, Severity, Structure, check, layout};
 use ondisk::ArrayGeometry;
 use std::collections::BTreeSet;
@@ -35,9 +35,14 @@ fn checkpoint(core: &mut Core, disk: &MemoryDisk) {
 }
 
 /// An array with an instance of every structure: shared and compressed blocks, a snapshot, a tree
-/// of two levels, deleted data, and log groups after the checkpoint.
+/// of two levels, deleted data, pages with patches, and log groups after the checkpoint.
 fn filled() -> (MemoryDisk, Core) {
-    let (disk, mut core) = create(GEOMETRY);
+    filled_with(Options::for_geometry(&GEOMETRY))
+}
+
+fn filled_with(options: Options) -> (MemoryDisk, Core) {
+    let (disk, _) = create(GEOMETRY);
+    let (mut core, _) = Core::recover(&disk, Some(options)).unwrap();
     let change = |changes: Vec<Change>| Op::Change(changes);
     for op in [
         change(vec![Change::CreateVolume { volume: VolumeId(1), blocks: 8192 }]),
@@ -103,10 +108,24 @@ fn a_flipped_bit_in_any_structure_is_found_and_named() {
     let (disk, _) = filled();
     let regions = layout(&disk).expect("a sound array");
     let kinds: BTreeSet<Structure> = regions.iter().map(|region| region.structure).collect();
-    use Structure::{Data, KeyBlock, Log, Manifest, MapPage, Owner, SlotDirectory, SlotTable, Summary, Superblock};
+    use Structure::{
+        Data, KeyBlock, Log, Manifest, MapPage, Owner, PatchList, SlotDirectory, SlotTable, Summary, Superblock,
+    };
     assert_eq!(
         kinds,
-        BTreeSet::from([Superblock, Owner, KeyBlock, Manifest, SlotDirectory, SlotTable, MapPage, Data, Summary, Log])
+        BTreeSet::from([
+            Superblock,
+            Owner,
+            KeyBlock,
+            Manifest,
+            PatchList,
+            SlotDirectory,
+            SlotTable,
+            MapPage,
+            Data,
+            Summary,
+            Log
+        ])
     );
     for region in &regions {
         for byte in tried(region) {
@@ -216,7 +235,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
 }
 
 /// Changes the count of the first slot that has count `from`, and corrects all checksums above it.
-/// Only a recount can find this.
+/// Only a recount can find this. The array has no patches.
 fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
     let mut image = disk.lock();
     let superblock = |image: &[u8], at: usize, length: usize| number(image, at, length);
@@ -265,7 +284,7 @@ fn forge_count(disk: &MemoryDisk, from: u32, to: u32) -> Option<u64> {
 #[test]
 fn every_audit_finds_a_forged_count() {
     for (from, to) in [(1, 2), (2, 1), (2, 3), (1, 1000)] {
-        let (disk, core) = filled();
+        let (disk, core) = filled_with(Options { max_patch_bytes: Some(0), ..Options::for_geometry(&GEOMETRY) });
         drop(core);
         let slot = forge_count(&disk, from, to).expect("a slot to forge");
         let report = check(&disk, READ_ONLY);

@@ -327,9 +327,13 @@ fn a_page_with_one_bad_copy_is_stored_again() {
     let (disk, engine) = filled();
     engine.close().unwrap();
     let regions = layout(&*disk).expect("an intact array");
+    assert!(regions.iter().any(|region| region.structure == Structure::PatchList));
     let (disk, engine) = start(disk);
     let first_copies = regions.iter().enumerate().filter(|(index, region)| {
-        let is_page = matches!(region.structure, Structure::MapPage | Structure::SlotTable | Structure::SlotDirectory);
+        let is_page = matches!(
+            region.structure,
+            Structure::MapPage | Structure::SlotTable | Structure::SlotDirectory | Structure::PatchList
+        );
         is_page && !regions[..*index].iter().any(|before| before.name == region.name)
     });
     first_copies.for_each(|(_, region)| flip(&disk, region.span.offset));

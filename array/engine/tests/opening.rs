@@ -5,7 +5,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{create, data, run, settle};
-use engine::{Change, Core, Engine, Op, Reply};
+use engine::{Change, Core, Engine, Op, Options, Reply};
 use ondisk::{
     ArrayGeometry, Manifest, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, encode_manifest,
     superblock_offset,
@@ -106,10 +106,12 @@ fn unique(piece: u64) -> Bytes {
     data.into()
 }
 
-/// An array with `mib` MiB of unique data, after a checkpoint.
+/// An array with `mib` MiB of unique data, after a checkpoint that has stored its pages whole.
 fn filled(mib: u64) -> MemoryDisk {
     let geometry = ArrayGeometry { capacity: 192 << 20, log_bytes: 8 << 20, segment_bytes: 1 << 20 };
-    let (disk, mut core) = create(geometry);
+    let (disk, _) = create(geometry);
+    let options = Options { max_patch_bytes: Some(0), ..Options::for_geometry(&geometry) };
+    let (mut core, _) = Core::recover(&disk, Some(options)).expect("a new array");
     let blocks = mib << 11;
     let created = run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks }]));
     assert_eq!(created, Ok(Reply::Done));

@@ -60,6 +60,34 @@ fn image() -> Vec<u8> {
     disk.image()
 }
 
+/// An array that has changed in 30 checkpoints, so that many pages have patches of several lists.
+fn patched_image() -> Vec<u8> {
+    let (disk, mut core) = create(GEOMETRY);
+    let create = |volume, blocks| Op::Change(vec![Change::CreateVolume { volume: VolumeId(volume), blocks }]);
+    let mut rng = Rng::new(1);
+    for op in [create(1, 8192), create(2, 4096)] {
+        run(&mut core, &disk, op).unwrap();
+    }
+    for _ in 0..30 {
+        for _ in 0..rng.below(12) {
+            let volume = 1 + rng.below(2);
+            let lba = rng.below(4000);
+            let op = match rng.below(10) {
+                // A leaf is gone, and its slot holds another page later.
+                0 => Op::Unmap { volume: VolumeId(volume), ranges: vec![range(lba / 2048 * 2048, 2048)] },
+                1 => Op::Copy { source: VolumeId(1), from: range(lba & !7, 64), destination: VolumeId(2), to: Lba(64) },
+                2 => Op::Change(vec![Change::CopyVolume { source: VolumeId(1), destination: VolumeId(3) }]),
+                _ => write(volume, lba, data(rng.below(200), 1 + rng.below(30))),
+            };
+            run(&mut core, &disk, op).unwrap();
+        }
+        core.request_checkpoint();
+        settle(&mut core, &disk);
+        assert_clean(&disk);
+    }
+    disk.image()
+}
+
 type Blocks = BTreeMap<(VolumeId, u64), Result<Bytes, OpError>>;
 
 /// Opens the array and reads every block of every volume.
@@ -206,6 +234,40 @@ fn random_damage_never_returns_other_data() {
         salvage(&disk).unwrap();
         let lost = lost_blocks(&before, &contents(&disk));
         assert!(lost.len() < before.len(), "round {round}");
+    }
+}
+
+#[test]
+fn pages_with_patches_are_salvaged() {
+    let intact = MemoryDisk::from_image(patched_image());
+    let (before, regions) = (contents(&MemoryDisk::from_image(intact.image())), layout(&intact).unwrap());
+    for structure in [Structure::SlotTable, Structure::SlotDirectory] {
+        let disk = MemoryDisk::from_image(intact.image());
+        items(&regions, structure).concat().iter().for_each(|copy| damage(&disk, copy));
+        assert!(salvage(&disk).unwrap().checkpoint.is_some());
+        assert_eq!(lost_blocks(&before, &contents(&disk)), []);
+        assert_usable(&disk, &[]);
+    }
+    let pages: Vec<_> = [Structure::MapPage, Structure::SlotTable].map(|kind| items(&regions, kind)).concat();
+    let mut rng = Rng::new(6);
+    for round in 0..40 {
+        let disk = MemoryDisk::from_image(intact.image());
+        for _ in 0..=rng.below(4) {
+            pages[rng.below(pages.len() as u64) as usize].iter().for_each(|copy| damage(&disk, copy));
+        }
+        salvage(&disk).unwrap();
+        let lost = lost_blocks(&before, &contents(&disk));
+        assert!(lost.len() < before.len(), "round {round}");
+        assert_usable(&disk, &lost);
+    }
+    let parts = items(&regions, Structure::PatchList);
+    assert!(parts.len() > 4, "{}", parts.len());
+    for part in parts {
+        let disk = MemoryDisk::from_image(intact.image());
+        part.iter().for_each(|copy| damage(&disk, copy));
+        let damaged = disk.image();
+        assert!(salvage(&disk).is_err() && Core::recover(&disk, None).is_err());
+        assert!(disk.image() == damaged);
     }
 }
 

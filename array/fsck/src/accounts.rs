@@ -5,8 +5,8 @@ use crate::checkpoint::{Checkpoint, run_location};
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use ondisk::SECTOR_BYTES;
 
-/// Compares the live sectors of every segment with the sum of its slots, directory pages and
-/// manifest runs.
+/// Compares the live sectors of every segment with the sum of its slots, directory pages, parts of
+/// patch lists and manifest runs.
 pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings, should_continue: &dyn Fn() -> bool) {
     let segments = &checkpoint.manifest.segments;
     let mut found = vec![0_u64; segments.len()];
@@ -26,7 +26,8 @@ pub(crate) fn check(checkpoint: &Checkpoint<'_>, findings: &FsckFindings, should
     }
     let located = checkpoint.slot_pages.iter().chain(&checkpoint.manifest.directory).flatten().copied();
     let runs = checkpoint.superblock.manifest.iter().map(run_location);
-    located.chain(runs).for_each(|at| add(at.segment, u64::from(at.bytes).div_ceil(SECTOR_BYTES)));
+    let parts = checkpoint.manifest.patch_parts().map(|(_, _, at)| at);
+    located.chain(runs).chain(parts).for_each(|at| add(at.segment, u64::from(at.bytes).div_ceil(SECTOR_BYTES)));
     if !is_whole {
         return;
     }

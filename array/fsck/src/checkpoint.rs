@@ -6,6 +6,7 @@ use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::{
     self, LOCATION_BYTES, LOCATIONS, Manifest, PAGE_BYTES, Segment, SegmentKind, decode_free_slots, decode_location,
 };
+use crate::patches::{self, Patches};
 use blockmap::{SLOTS_PER_PAGE, Slot, SlotBytes};
 use ondisk::{ManifestRun, SECTOR_BYTES, Superblock};
 use platform::Disk;
@@ -29,8 +30,10 @@ pub struct Checkpoint<'d> {
     pub(crate) manifest: Manifest,
     /// Locations of the slot table pages; `None` if unknown.
     pub(crate) slot_pages: Vec<Option<Location>>,
-    /// Free slots of these pages, as the directory states them; `None` if unknown.
+    /// Free slots of these pages, as the directory or the newest patch states them; `None` if
+    /// unknown.
     pub(crate) free_slots: Vec<Option<u16>>,
+    pub(crate) patches: Patches,
 }
 
 /// Returns the location of a manifest run.
@@ -64,8 +67,11 @@ impl<'d> Checkpoint<'d> {
             segment.sectors = segment.sectors.max(run.sector() + sectors);
         }
         drive.mirrors = mark_mirrors(&mut manifest.segments)?;
-        let mut checkpoint = Self { drive, superblock, manifest, slot_pages: Vec::new(), free_slots: Vec::new() };
+        let patches = Patches::read(&drive, &manifest, findings);
+        let (slot_pages, free_slots) = (Vec::new(), Vec::new());
+        let mut checkpoint = Self { drive, superblock, manifest, slot_pages, free_slots, patches };
         checkpoint.read_directory(findings);
+        checkpoint.check_patched_slot_pages(findings);
         Ok(checkpoint)
     }
 
@@ -97,6 +103,26 @@ impl<'d> Checkpoint<'d> {
         self.free_slots.truncate(self.manifest.slot_pages as usize);
     }
 
+    /// Applies the free slots that patches state, which replace those of the directory. A patched
+    /// page must be in the table, and stored.
+    fn check_patched_slot_pages(&mut self, findings: &FsckFindings) {
+        let mut stray = Vec::new();
+        for (page, free_slots) in self.patches.slot_pages() {
+            match self.free_slots.get_mut(page) {
+                None => stray.push((page, format!("the slot table has {} pages", self.slot_pages.len()))),
+                // If the page of the directory is lost, the location is unknown.
+                Some(Some(_)) if self.slot_pages[page].is_none() => {
+                    stray.push((page, "the page was never stored".to_owned()));
+                }
+                Some(stated) => *stated = Some(free_slots),
+            }
+        }
+        self.patches.has_stray_slot_page = !stray.is_empty();
+        for (page, what) in stray {
+            findings.add(patches::stray(format!("patch of slot table page {page}"), what));
+        }
+    }
+
     /// Returns the number of slots in the table.
     pub(crate) fn slots(&self) -> u64 {
         self.slot_pages.len() as u64 * SLOTS_PER_PAGE as u64
@@ -125,6 +151,7 @@ impl<'d> Checkpoint<'d> {
                     bad(page);
                     continue;
                 };
+                let bytes = self.patches.slot_page(page, &bytes);
                 let first = (page * SLOTS_PER_PAGE) as u64;
                 for (index, slot) in bytes.chunks_exact(size_of::<SlotBytes>()).enumerate() {
                     match decode_slot(slot) {
@@ -191,6 +218,15 @@ fn read_manifest(drive: &Drive<'_>, superblock: &Superblock) -> Result<Manifest,
     let manifest = manifest::decode(&bytes).map_err(|what| CheckpointError(format!("invalid manifest: {what}")))?;
     if manifest.streams.is_empty() == superblock.has_streams {
         return Err(CheckpointError("the superblock and the manifest differ in whether there are streams".to_owned()));
+    }
+    if manifest.patch_lists.is_empty() == superblock.has_patches {
+        return Err(CheckpointError("the superblock and the manifest differ in whether there are patches".to_owned()));
+    }
+    if let Some(newest) = manifest.patch_lists.last().filter(|list| list.sequence > superblock.sequence) {
+        return Err(CheckpointError(format!(
+            "the manifest of checkpoint {} names the patch list of checkpoint {}, which is newer",
+            superblock.sequence, newest.sequence
+        )));
     }
     // A volume that a stream names may be gone, but a range never exceeds one that exists.
     for (volume, range) in manifest.streams.values().flat_map(|stream| &stream.tail) {

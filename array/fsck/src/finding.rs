@@ -31,6 +31,8 @@ pub enum Structure {
     KeyBlock,
     /// A run of the manifest, or its content.
     Manifest,
+    /// A part of a patch list, or a patch.
+    PatchList,
     /// A page of the slot directory.
     SlotDirectory,
     /// A page of the slot table, or a slot.
@@ -59,6 +61,7 @@ impl Structure {
             Self::Owner => "owner block",
             Self::KeyBlock => "key block",
             Self::Manifest => "manifest",
+            Self::PatchList => "patch list",
             Self::SlotDirectory => "slot directory",
             Self::SlotTable => "slot table",
             Self::MapPage => "map page",

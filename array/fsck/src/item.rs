@@ -8,11 +8,19 @@ use ondisk::{SECTOR_BYTES, SummaryItem};
 /// Kind of a stored item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemKind {
-    Block { id: SlotId, place: SlotPlace },
+    Block {
+        id: SlotId,
+        place: SlotPlace,
+    },
     MapPage(SlotId),
     SlotPage(usize),
     DirectoryPage(usize),
     Run(usize),
+    /// A part of the patch list that a checkpoint of this number stored.
+    PatchPart {
+        sequence: u64,
+        part: usize,
+    },
 }
 
 /// An item stored in a segment.
@@ -46,6 +54,7 @@ impl StoredItem {
             ItemKind::SlotPage(_) => Structure::SlotTable,
             ItemKind::DirectoryPage(_) => Structure::SlotDirectory,
             ItemKind::Run(_) => Structure::Manifest,
+            ItemKind::PatchPart { .. } => Structure::PatchList,
         }
     }
 
@@ -59,6 +68,7 @@ impl StoredItem {
             ItemKind::SlotPage(number) => format!("slot table page {number}"),
             ItemKind::DirectoryPage(number) => format!("slot directory page {number}"),
             ItemKind::Run(number) => format!("manifest run {number}"),
+            ItemKind::PatchPart { sequence, part } => part_name(sequence, part),
         }
     }
 
@@ -69,7 +79,7 @@ impl StoredItem {
             ItemKind::MapPage(id) => Some(SummaryItem::Slot(Ref::page(id).to_bits())),
             ItemKind::SlotPage(number) => Some(SummaryItem::SlotPage(number as u64)),
             ItemKind::DirectoryPage(number) => Some(SummaryItem::DirectoryPage(number as u64)),
-            ItemKind::Run(_) => None,
+            ItemKind::Run(_) | ItemKind::PatchPart { .. } => None,
         }
     }
 
@@ -81,4 +91,9 @@ impl StoredItem {
             _ => false,
         }
     }
+}
+
+/// Returns the name of a part of the patch list that a checkpoint stored.
+pub(crate) fn part_name(sequence: u64, part: usize) -> String {
+    format!("part {part} of the patch list of checkpoint {sequence}")
 }

@@ -22,6 +22,7 @@ mod log;
 mod manifest;
 mod owner;
 mod pages;
+mod patches;
 mod report;
 mod salvage;
 mod space_accounting;
@@ -97,7 +98,9 @@ fn check_checkpoint(
     };
     report.checkpoint = Some(checkpoint.sequence());
     report.volumes = checkpoint.manifest.volumes.len() as u64;
-    report.mark_totals = walk::check(&checkpoint, findings, &|| true);
+    if checkpoint.patches.problem.is_none() {
+        report.mark_totals = walk::check(&checkpoint, findings, &|| true);
+    }
     let stored = stored::check(&checkpoint, options, findings);
     report.read_totals = stored.checked;
     if !stored.bad.is_empty() {
@@ -114,6 +117,10 @@ pub fn audit(
     findings: &FsckFindings,
     should_continue: &(dyn Fn() -> bool + Sync),
 ) -> MarkTotals {
+    // Opening the checkpoint has reported it. Without the patches, the slots are not known.
+    if checkpoint.patches.problem.is_some() {
+        return MarkTotals::default();
+    }
     accounts::check(checkpoint, findings, &|| should_continue());
     walk::check(checkpoint, findings, should_continue)
 }

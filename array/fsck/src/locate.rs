@@ -21,12 +21,15 @@ pub struct UnreadableRanges {
 }
 
 /// Returns the block ranges that depend on the slots `bad`, by volume. `None` if `should_continue`
-/// returned false.
+/// returned false, or if a patch list is unreadable, so that the maps are not known.
 pub fn locate(
     checkpoint: &Checkpoint<'_>,
     bad: &FxHashSet<u64>,
     should_continue: &dyn Fn() -> bool,
 ) -> Option<BTreeMap<VolumeId, UnreadableRanges>> {
+    if checkpoint.patches.problem.is_some() {
+        return None;
+    }
     let (mut slots, mut bad_aliases) = (PageSlots::default(), FxHashSet::default());
     let each = |number, slot: blockmap::Slot| {
         if slot.names.is_some_and(|named| bad.contains(&named.slot)) {

@@ -13,6 +13,14 @@ const VERSION_WITHOUT_SUMS: u64 = 3;
 /// Versions of the same two with a list of streams.
 const VERSION_WITH_STREAMS: u64 = 5;
 const VERSION_WITH_STREAMS_WITHOUT_SUMS: u64 = 6;
+/// Version of a manifest with sums, patch lists, and a list of streams that may be empty.
+const VERSION_WITH_PATCHES: u64 = 7;
+/// Most patch lists of a manifest.
+const MAX_PATCH_LISTS: u64 = 1024;
+/// Most bytes of a part of a patch list.
+const MAX_PATCH_PART_BYTES: u32 = 1 << 20;
+/// Size in bytes of the location of a part.
+const PART_BYTES: usize = 16;
 const NO_SUMMARY: u64 = 0xFFFF_FFFF;
 const PAGE_SECTORS: u64 = 8;
 /// Size in bytes of a page of the slot table or of its directory.
@@ -61,6 +69,14 @@ pub(crate) struct Stream {
     pub(crate) tail: Vec<(VolumeId, BlockRange)>,
 }
 
+/// The patches that one checkpoint stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PatchList {
+    /// Number of that checkpoint.
+    pub(crate) sequence: u64,
+    pub(crate) parts: Vec<Location>,
+}
+
 /// Content of a checkpoint apart from pages and data.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
@@ -74,7 +90,19 @@ pub(crate) struct Manifest {
     /// Locations of the slot directory pages.
     pub(crate) directory: Vec<Option<Location>>,
     pub(crate) drops: Vec<SlotId>,
+    /// Oldest first.
+    pub(crate) patch_lists: Vec<PatchList>,
     pub(crate) streams: BTreeMap<StreamId, Stream>,
+}
+
+impl Manifest {
+    /// Returns the parts of all patch lists, oldest first: the number of the checkpoint that stored
+    /// the part, its position in the list, and its location.
+    pub(crate) fn patch_parts(&self) -> impl Iterator<Item = (u64, usize, Location)> {
+        self.patch_lists
+            .iter()
+            .flat_map(|list| list.parts.iter().enumerate().map(|(part, at)| (list.sequence, part, *at)))
+    }
 }
 
 /// Input bytes, consumed from the front.
@@ -96,11 +124,12 @@ impl<'a> Input<'a> {
 pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
     let input = &mut Input(bytes);
     let version = input.take(MAGIC.len()).filter(|magic| *magic == MAGIC).and_then(|_| input.number(4));
-    let (has_sums, has_streams) = match version {
-        Some(VERSION) => (true, false),
-        Some(VERSION_WITHOUT_SUMS) => (false, false),
-        Some(VERSION_WITH_STREAMS) => (true, true),
-        Some(VERSION_WITH_STREAMS_WITHOUT_SUMS) => (false, true),
+    let (has_sums, has_patches, has_streams) = match version {
+        Some(VERSION) => (true, false, false),
+        Some(VERSION_WITHOUT_SUMS) => (false, false, false),
+        Some(VERSION_WITH_STREAMS) => (true, false, true),
+        Some(VERSION_WITH_STREAMS_WITHOUT_SUMS) => (false, false, true),
+        Some(VERSION_WITH_PATCHES) => (true, true, true),
         _ => return Err("magic or version"),
     };
     let slot_pages = input.number(4).ok_or("number of slot pages")? as u32;
@@ -119,11 +148,38 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, &'static str> {
         return Err("length of the slot directory");
     }
     let drops = decode_drops(input).ok_or("queue of pages to be dropped")?;
+    let patch_lists = if has_patches { decode_patch_lists(input)? } else { Vec::new() };
     let streams = if has_streams { decode_streams(input).ok_or("list of streams")? } else { BTreeMap::new() };
+    if streams.is_empty() && has_streams && !has_patches {
+        return Err("list of streams");
+    }
     if !input.0.is_empty() {
         return Err("trailing bytes");
     }
-    Ok(Manifest { slot_pages, sums, next_usage, volumes, segments, directory, drops, streams })
+    Ok(Manifest { slot_pages, sums, next_usage, volumes, segments, directory, drops, patch_lists, streams })
+}
+
+fn decode_patch_lists(input: &mut Input<'_>) -> Result<Vec<PatchList>, &'static str> {
+    let count = input.number(8).filter(|count| (1..=MAX_PATCH_LISTS).contains(count)).ok_or("number of patch lists")?;
+    let mut lists: Vec<PatchList> = Vec::new();
+    for _ in 0..count {
+        let sequence = input.number(8).ok_or("patch list")?;
+        if lists.last().is_some_and(|before| before.sequence >= sequence) {
+            return Err("order of the patch lists");
+        }
+        let parts = input.number(4).filter(|parts| *parts > 0).ok_or("number of parts of a patch list")?;
+        // Taken before memory is reserved, because the number may be wrong.
+        let bytes = input.take(parts as usize * PART_BYTES).ok_or("parts of a patch list")?;
+        let parts = bytes.chunks_exact(PART_BYTES).map(decode_part).collect::<Option<_>>();
+        lists.push(PatchList { sequence, parts: parts.ok_or("length of a part of a patch list")? });
+    }
+    Ok(lists)
+}
+
+fn decode_part(bytes: &[u8]) -> Option<Location> {
+    let input = &mut Input(bytes);
+    let [segment, sector, bytes, crc] = [(); 4].map(|()| input.number(4).unwrap_or_default() as u32);
+    (1..=MAX_PATCH_PART_BYTES).contains(&bytes).then_some(Location { segment, sector, bytes, crc })
 }
 
 fn decode_streams(input: &mut Input<'_>) -> Option<BTreeMap<StreamId, Stream>> {
@@ -151,7 +207,7 @@ fn decode_streams(input: &mut Input<'_>) -> Option<BTreeMap<StreamId, Stream>> {
         (is_sound && is_new).then_some(())?;
         streams.insert(id, Stream { last, tail });
     }
-    (!streams.is_empty()).then_some(streams)
+    Some(streams)
 }
 
 fn decode_volumes(input: &mut Input<'_>) -> Option<BTreeMap<VolumeId, Volume>> {

@@ -2,12 +2,12 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::drive::Location;
+use crate::patches::LEAF_BYTES;
 use blockmap::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Ref, RefTarget, SlotId, SlotPlace};
 use ondisk::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
 
 const WORD: usize = size_of::<u64>();
-const LEAF_BYTES: usize = LEAF_REFS * WORD;
 const INTERIOR_BYTES: usize = INTERIOR_REFS * 2 * WORD;
 const LEVEL_SHIFT: u32 = 56;
 const MAPPED_MASK: u64 = (1 << 48) - 1;
@@ -51,7 +51,7 @@ pub(crate) fn read(checkpoint: &Checkpoint<'_>, slots: &PageSlots, id: SlotId) -
     let slot = slots.get(&id.slot).filter(|slot| slot.generation == id.generation);
     let slot = slot.ok_or("its slot is free or has another generation")?;
     let bytes = checkpoint.drive.read_metadata(&location(slot)).ok_or("both copies are unreadable")?;
-    decode(&bytes)
+    decode_patched(checkpoint, id, bytes)
 }
 
 /// Reads pages as [`read`] does, those that are near each other on the drive together.
@@ -64,11 +64,38 @@ pub(crate) fn read_batch(
     let places: Vec<Option<Location>> = ids.iter().map(place).collect();
     let known: Vec<Location> = places.iter().flatten().copied().collect();
     let mut read = checkpoint.drive.read_metadata_batch(&known).into_iter();
-    let page = |place: Option<Location>| {
+    let page = |(place, id): (Option<Location>, &SlotId)| {
         place.ok_or("its slot is free or has another generation")?;
-        decode(&read.next().flatten().ok_or("both copies are unreadable")?)
+        decode_patched(checkpoint, *id, read.next().flatten().ok_or("both copies are unreadable")?)
     };
-    places.into_iter().map(page).collect()
+    places.into_iter().zip(ids).map(page).collect()
+}
+
+/// Decodes a page whose stored bytes are intact, with its patches.
+fn decode_patched(checkpoint: &Checkpoint<'_>, id: SlotId, stored: Vec<u8>) -> Result<MapPage, &'static str> {
+    // A patch of a page that is no leaf is reported, and does not apply.
+    if stored.len() != LEAF_BYTES || !checkpoint.patches.has_leaf(id) {
+        return decode(&stored);
+    }
+    let invalid = |_| "its checksum matches, but with its patches it is not a valid leaf";
+    decode(&checkpoint.patches.leaf(id, stored)).map_err(invalid)
+}
+
+/// Returns the patched leaves that no slot holds as such, and the problem of each. `is_unknown`
+/// returns true for a slot that could not be read.
+pub(crate) fn stray_leaves(
+    checkpoint: &Checkpoint<'_>,
+    slots: &PageSlots,
+    is_unknown: impl Fn(u64) -> bool,
+) -> impl Iterator<Item = (SlotId, &'static str)> {
+    checkpoint.patches.leaves().filter_map(move |id| {
+        match slots.get(&id.slot).filter(|slot| slot.generation == id.generation) {
+            None if is_unknown(id.slot) => None,
+            None => Some((id, "no slot holds this leaf")),
+            Some(slot) if location(slot).bytes as usize != LEAF_BYTES => Some((id, "the page is not a leaf")),
+            Some(_) => None,
+        }
+    })
 }
 
 /// Encodes a page as it is stored.

@@ -61,7 +61,7 @@ pub struct ReadTotals {
     pub groups: u64,
     /// Bytes of live data in these groups, as stored.
     pub data: u64,
-    /// Pages of all kinds, and runs of the manifest.
+    /// Pages of all kinds, runs of the manifest, and parts of patch lists.
     pub pages: u64,
     /// Summaries.
     pub summaries: u64,

@@ -6,6 +6,8 @@
 //! references, counted again  ─▶ new slot table, segment accounts and manifest
 //! ```
 //!
+//! The result has no patches: pages that have any are stored again with them.
+//!
 //! The result is a new checkpoint in segments that are free, with the log position of the old one.
 //! Nothing that the old checkpoint names is overwritten. The superblock that names the new one is
 //! written last, so an interrupted run leaves the old checkpoint, and can begin again.
@@ -22,6 +24,7 @@ use crate::drive::{Drive, Location};
 use crate::finding::FsckFindings;
 use crate::locate::{UnreadableRanges, locate};
 use crate::manifest::{LOCATIONS, PAGE_BYTES};
+use crate::pages;
 use blockmap::{Slot, SlotBytes};
 use bytes::Bytes;
 pub use error::SalvageError;
@@ -68,14 +71,31 @@ pub fn salvage(disk: &dyn Disk, progress: &dyn Fn(&str)) -> Result<SalvageReport
     let mut report = SalvageReport::default();
     progress("reading the slot table");
     let mut checkpoint = Checkpoint::open(disk, superblock.clone(), &FsckFindings::default())?;
+    if let Some(problem) = checkpoint.patches.problem.take() {
+        return Err(SalvageError::Patches(problem));
+    }
     let lost_directory = find_slot_pages(&mut checkpoint);
     report.directory_pages = lost_directory.len() as u64;
-    let table = Table::read(&checkpoint);
-    report.slot_pages = table.lost.len() as u64;
-    let mut trees = Trees::new(&checkpoint, table);
+    let mut trees = Trees::new(&checkpoint, Table::read(&checkpoint));
+    report.slot_pages = trees.table.lost.len() as u64;
     progress("reading the maps of all volumes");
     trees.visit();
     progress("counting references");
+    let patches = &checkpoint.patches;
+    let has_stray =
+        patches.has_stray_slot_page || pages::stray_leaves(&checkpoint, &trees.table.pages, |_| false).next().is_some();
+    let is_lost = report.directory_pages + report.slot_pages + trees.replaced.pages > 0;
+    if superblock.has_patches && !has_stray && !is_lost {
+        // Pages with patches are stored again only if something else has to be rebuilt, too. This
+        // run stores only that, if anything, in segments that the next run overwrites.
+        let mut trial = Store::new(&checkpoint);
+        if rebuild(&checkpoint, &superblock, &mut trees, &mut trial, &lost_directory)?.is_none() {
+            return Ok(report);
+        }
+        trees = Trees::new(&checkpoint, Table::read(&checkpoint));
+        trees.visit();
+    }
+    trees.folds_patches = true;
     let mut store = Store::new(&checkpoint);
     let Some(next) = rebuild(&checkpoint, &superblock, &mut trees, &mut store, &lost_directory)? else {
         return Ok(report);
@@ -177,7 +197,8 @@ fn rebuild(
         }
     }
     let is_same = (&manifest.volumes, &manifest.drops) == (&before.volumes, &before.drops);
-    if is_same && !is_changed && trees.moved.is_empty() {
+    let drops_patches = superblock.has_patches && trees.folds_patches;
+    if is_same && !is_changed && trees.moved.is_empty() && !drops_patches {
         return Ok(None);
     }
     let Manifest { slot_pages, volumes, values, segments, directory, drops, .. } = &manifest;
@@ -186,9 +207,10 @@ fn rebuild(
     let mut bytes = ondisk::encode_manifest(*slot_pages, None, next_usage, volumes, values, segments, directory, drops);
     // Content of their volumes may be lost, so the peer's copy must win.
     let hurt = |stream: &ManifestStream| ManifestStream { is_hurt: true, ..stream.clone() };
-    ondisk::append_streams(&mut bytes, &manifest.streams.iter().map(hurt).collect::<Vec<_>>());
+    ondisk::append_lists(&mut bytes, &[], &manifest.streams.iter().map(hurt).collect::<Vec<_>>());
     let runs = store.manifest(&bytes)?;
-    Ok(Some(Superblock { sequence: superblock.sequence + 1, manifest: runs, ..superblock.clone() }))
+    let sequence = superblock.sequence + 1;
+    Ok(Some(Superblock { sequence, has_patches: false, manifest: runs, ..superblock.clone() }))
 }
 
 /// Stores the pages of the slot table and of its directory that change. Adds up the live sectors of
@@ -203,7 +225,7 @@ fn store_table(
 ) -> Result<bool, SalvageError> {
     let mut locations: Vec<Option<Location>> = checkpoint.slot_pages.clone();
     let mut dirty: BTreeSet<usize> = lost_directory.clone();
-    trees.table.each_page(checkpoint, &trees.moved, |page, old, slots| {
+    trees.table.each_page(checkpoint, &trees.moved, trees.folds_patches, |page, old, slots| {
         for place in slots.iter().filter_map(|slot| slot.place) {
             live[place.segment as usize] += u64::from(place.share());
         }

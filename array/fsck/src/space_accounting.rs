@@ -53,6 +53,9 @@ pub fn account_space(
     owner: &dyn Fn(VolumeId) -> (VolumeId, bool),
     should_continue: &dyn Fn() -> bool,
 ) -> Result<SpaceBreakdown, CheckpointError> {
+    if let Some(problem) = &checkpoint.patches.problem {
+        return Err(CheckpointError(problem.clone()));
+    }
     let volumes = &checkpoint.manifest.volumes;
     let owned: Vec<_> = volumes.iter().map(|(name, volume)| (owner(*name), volume.root)).collect();
     let mut shares = SpaceBreakdown::default();

@@ -103,8 +103,32 @@ impl Pass<'_, '_> {
     /// Collects all items in these segments.
     fn gather(&self, segments: std::ops::Range<u32>, items: &mut Vec<StoredItem>) {
         let checkpoint = self.checkpoint;
-        let total = checkpoint.manifest.segments.len() as u32;
         let is_in_range = |segment: u32| segments.contains(&segment);
+        self.gather_slots(&segments, items);
+        let mut add = |at: Option<Location>, kind: ItemKind| {
+            let held = at.filter(|at| is_in_range(at.segment) && checkpoint.drive.holds(at));
+            items.extend(held.map(|at| StoredItem { location: at, kind }));
+        };
+        checkpoint.slot_pages.iter().enumerate().for_each(|(number, at)| add(*at, ItemKind::SlotPage(number)));
+        checkpoint
+            .manifest
+            .directory
+            .iter()
+            .enumerate()
+            .for_each(|(number, at)| add(*at, ItemKind::DirectoryPage(number)));
+        let runs = checkpoint.superblock.manifest.iter().enumerate();
+        runs.for_each(|(number, run)| add(Some(run_location(run)), ItemKind::Run(number)));
+        let parts = checkpoint.manifest.patch_parts();
+        parts.for_each(|(sequence, part, at)| add(Some(at), ItemKind::PatchPart { sequence, part }));
+    }
+
+    /// Collects the blocks and map pages in these segments, unless the slots are not known.
+    fn gather_slots(&self, segments: &std::ops::Range<u32>, items: &mut Vec<StoredItem>) {
+        let checkpoint = self.checkpoint;
+        if checkpoint.patches.problem.is_some() {
+            return;
+        }
+        let total = checkpoint.manifest.segments.len() as u32;
         checkpoint.each_slot(
             |number, slot| {
                 let Some(place) = slot.place else { return };
@@ -116,25 +140,13 @@ impl Pass<'_, '_> {
                     if segments.start == 0 {
                         self.report_misplaced(number, place);
                     }
-                } else if is_in_range(place.segment) {
+                } else if segments.contains(&place.segment) {
                     let kind = if is_page { ItemKind::MapPage(id) } else { ItemKind::Block { id, place } };
                     items.push(StoredItem { location: at, kind });
                 }
             },
             |page| self.bad_slot_page(page),
         );
-        let mut add = |at: Option<Location>, kind: ItemKind| {
-            items.extend(at.filter(|at| is_in_range(at.segment)).map(|at| StoredItem { location: at, kind }));
-        };
-        checkpoint.slot_pages.iter().enumerate().for_each(|(number, at)| add(*at, ItemKind::SlotPage(number)));
-        checkpoint
-            .manifest
-            .directory
-            .iter()
-            .enumerate()
-            .for_each(|(number, at)| add(*at, ItemKind::DirectoryPage(number)));
-        let runs = checkpoint.superblock.manifest.iter().enumerate();
-        runs.for_each(|(number, run)| add(Some(run_location(run)), ItemKind::Run(number)));
     }
 
     fn report_misplaced(&self, number: u64, place: SlotPlace) {
@@ -155,10 +167,12 @@ impl Pass<'_, '_> {
         let is_reported_elsewhere = at.is_some_and(|at| self.checkpoint.drive.holds(&at)) && !is_readable;
         if is_new && !is_reported_elsewhere {
             let finding = Finding::new(Severity::Damage, Structure::SlotTable, format!("slot table page {page}"))
-                .what(if is_readable {
-                    "its checksum matches, but it holds an invalid slot"
-                } else {
-                    "its location is unknown"
+                .what(match is_readable {
+                    true if self.checkpoint.patches.has_slot_page(page) => {
+                        "its checksum matches, but with its patches it holds an invalid slot"
+                    }
+                    true => "its checksum matches, but it holds an invalid slot",
+                    false => "its location is unknown",
                 })
                 .meaning("The content of its 256 slots cannot be read.")
                 .advice("Restore the array from a backup.");
@@ -335,7 +349,8 @@ impl Pass<'_, '_> {
     fn check_account(&self, number: u32, segment: &Segment, items: &[StoredItem]) {
         let found: u64 = items.iter().map(|item| u64::from(item.share())).sum();
         let end = items.iter().map(StoredItem::end).max().unwrap_or(0);
-        let has_all = self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        let has_all = self.checkpoint.patches.problem.is_none()
+            && self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
             && self.checkpoint.slot_pages.iter().all(Option::is_some);
         let add = |what: String, meaning: &str| {
             let finding =

@@ -8,6 +8,7 @@ use crate::checkpoint::Checkpoint;
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::manifest::Volume;
 use crate::pages::{self, Entry, MapPage, PageSlot, PageSlots};
+use crate::patches;
 use crate::sums::Sums;
 use blockmap::{GENERATION_BITS, GENERATION_MASK, MAX_HEIGHT, Ref, RefTarget, SlotId, height_for, span};
 use rustc_hash::FxHashMap;
@@ -97,6 +98,7 @@ pub(crate) fn check(
     if !walk.load_slots() {
         return walk.marked;
     }
+    walk.check_patched_leaves();
     walk.mark_roots();
     walk.mark_named();
     for level in (0..=MAX_HEIGHT).rev() {
@@ -144,6 +146,14 @@ impl Walk<'_, '_> {
             sums.compare(checkpoint, self.findings);
         }
         is_complete
+    }
+
+    /// Every patched leaf must be held by a slot.
+    fn check_patched_leaves(&self) {
+        let is_unknown = |slot: u64| self.tags.get(slot as usize) == Some(&UNKNOWN);
+        for (id, what) in pages::stray_leaves(self.checkpoint, &self.pages, is_unknown) {
+            self.findings.add(patches::stray(format!("patch of leaf {id:?}"), what.to_owned()));
+        }
     }
 
     fn mark_roots(&mut self) {

@@ -4,6 +4,7 @@ mod streams;
 
 pub use streams::{ManifestStream, ManifestTail, manifest_stream_bytes};
 
+use crate::patch::{self, PatchList};
 use crate::{PageLocation, codec};
 use bytes::{BufMut, Bytes};
 use codec::{get_bytes, get_u32, get_u64, put_bytes, take};
@@ -17,6 +18,8 @@ const VERSION_WITHOUT_SUMS: u32 = 3;
 /// The same two, with a list of streams at the end.
 const VERSION_WITH_STREAMS: u32 = 5;
 const VERSION_WITH_STREAMS_WITHOUT_SUMS: u32 = 6;
+/// With sums, patch lists, and a list of streams that may be empty.
+const VERSION_WITH_PATCHES: u32 = 7;
 /// Offset of the version.
 const VERSION_AT: usize = 8;
 const SEGMENT_FREE: u8 = 0;
@@ -86,12 +89,14 @@ pub struct Manifest {
     pub directory: Vec<PageLocation>,
     /// The 64 bits of references to map pages that wait to be dropped.
     pub drops: Vec<u64>,
+    /// Patches that changed pages have beside their stored form, oldest first.
+    pub patches: Vec<PatchList>,
     /// The streams, by id.
     pub streams: Vec<ManifestStream>,
 }
 
 /// Encodes a manifest from its parts, which are those of [`Manifest`], without copying them first.
-/// [`append_streams`] adds the streams.
+/// [`append_lists`] adds patch lists and streams.
 pub fn encode_manifest(
     slot_pages: u32,
     sums: Option<SlotSums>,
@@ -134,15 +139,19 @@ pub fn encode_manifest(
     out
 }
 
-/// Adds the list of streams to an encoded manifest, and raises its version. Changes nothing if
-/// there are none.
-pub fn append_streams(manifest: &mut Vec<u8>, streams: &[ManifestStream]) {
-    if streams.is_empty() {
-        return;
-    }
-    let version = match manifest[VERSION_AT..].starts_with(&VERSION_WITHOUT_SUMS.to_le_bytes()) {
-        true => VERSION_WITH_STREAMS_WITHOUT_SUMS,
-        false => VERSION_WITH_STREAMS,
+/// Adds the patch lists and the streams to an encoded manifest, and raises its version. Changes
+/// nothing if there are none. A manifest with patch lists has sums.
+pub fn append_lists(manifest: &mut Vec<u8>, patches: &[PatchList], streams: &[ManifestStream]) {
+    let has_sums = !manifest[VERSION_AT..].starts_with(&VERSION_WITHOUT_SUMS.to_le_bytes());
+    let version = match (patches.is_empty(), streams.is_empty()) {
+        (true, true) => return,
+        (true, false) if has_sums => VERSION_WITH_STREAMS,
+        (true, false) => VERSION_WITH_STREAMS_WITHOUT_SUMS,
+        (false, _) => {
+            assert!(has_sums, "a manifest with patches has sums");
+            patch::encode_lists(patches, manifest);
+            VERSION_WITH_PATCHES
+        }
     };
     manifest[VERSION_AT..VERSION_AT + size_of::<u32>()].copy_from_slice(&version.to_le_bytes());
     streams::encode_streams(manifest, streams);
@@ -174,7 +183,7 @@ impl Manifest {
         let slot_pages = get_u32(input)?;
         let next_usage = get_u64(input)?;
         let sums = match version {
-            VERSION | VERSION_WITH_STREAMS => {
+            VERSION | VERSION_WITH_STREAMS | VERSION_WITH_PATCHES => {
                 let (shared_sectors, shared_aliases) = (get_u64(input)?, get_u64(input)?);
                 Some(SlotSums { shared_sectors, shared_aliases, near_limit: get_u64(input)? })
             }
@@ -194,11 +203,15 @@ impl Manifest {
         let directory = (0..count).map(|_| PageLocation::decode(input)).collect::<Option<_>>()?;
         let count = get_u64(input)?;
         let drops = (0..count).map(|_| get_u64(input)).collect::<Option<_>>()?;
+        let patches = if version == VERSION_WITH_PATCHES { patch::decode_lists(input)? } else { Vec::new() };
         let streams = match version {
-            VERSION_WITH_STREAMS | VERSION_WITH_STREAMS_WITHOUT_SUMS => streams::decode_streams(input)?,
-            _ => Vec::new(),
+            VERSION | VERSION_WITHOUT_SUMS => Vec::new(),
+            _ => streams::decode_streams(input)?,
         };
-        input.is_empty().then_some(Self {
+        // The version of a manifest without patches says whether there are streams.
+        let are_stated =
+            version == VERSION_WITH_PATCHES || streams.is_empty() == matches!(version, VERSION | VERSION_WITHOUT_SUMS);
+        (input.is_empty() && are_stated).then_some(Self {
             slot_pages,
             sums,
             next_usage,
@@ -207,6 +220,7 @@ impl Manifest {
             segments,
             directory,
             drops,
+            patches,
             streams,
         })
     }
@@ -235,6 +249,7 @@ fn decode_segment(input: &mut Bytes) -> Option<Option<ManifestSegment>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PatchPart;
 
     fn example() -> Manifest {
         let segment = ManifestSegment { mirror: Some(3), live: 5, sectors: 9, summary: Some(8), usage: 77 };
@@ -247,16 +262,21 @@ mod tests {
             segments: vec![None, Some(segment), Some(ManifestSegment { summary: None, mirror: None, ..segment }), None],
             directory: vec![PageLocation { segment: 1, sector: 2, sectors: 3, free: 256, used_for: 3, crc: 4 }],
             drops: vec![9, 10],
+            patches: Vec::new(),
             streams: Vec::new(),
         }
     }
 
     fn encode(manifest: &Manifest) -> Vec<u8> {
-        let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops, streams } = manifest;
+        let Manifest { slot_pages, sums, next_usage, volumes, values, segments, directory, drops, patches, streams } =
+            manifest;
         let segments = segments.iter().copied();
         let mut bytes = encode_manifest(*slot_pages, *sums, *next_usage, volumes, values, segments, directory, drops);
         let length = bytes.len() as u64;
-        append_streams(&mut bytes, streams);
+        append_lists(&mut bytes, patches, streams);
+        if !patches.is_empty() {
+            return bytes;
+        }
         let records = streams.iter().flat_map(|stream| &stream.tail);
         let ranges = records.clone().map(|record| record.ranges.len() as u64).sum();
         let added = manifest_stream_bytes(streams.len() as u64, records.count() as u64, ranges);
@@ -280,6 +300,44 @@ mod tests {
             assert_eq!(bytes[12..plain.len()], plain[12..], "the rest stays the same");
             assert_eq!(Manifest::decode(bytes.into()), Some(manifest));
         }
+    }
+
+    fn patches() -> Vec<PatchList> {
+        let part = PatchPart { segment: 1, sector: 8, bytes: 700, crc: 5 };
+        vec![
+            PatchList { sequence: 4, parts: vec![part, PatchPart { sector: 16, ..part }] },
+            PatchList { sequence: 6, parts: vec![part] },
+        ]
+    }
+
+    #[test]
+    fn manifest_with_patches_has_a_version_of_its_own() {
+        for streams in [Vec::new(), vec![streams::example()]] {
+            let manifest = Manifest { patches: patches(), streams, ..example() };
+            let (bytes, plain) = (encode(&manifest), encode(&example()));
+            assert_eq!((bytes[8], plain[8]), (7, 4));
+            assert_eq!(bytes[12..plain.len()], plain[12..], "the rest stays the same");
+            assert_eq!(
+                bytes[plain.len()..][..28],
+                [2, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0]
+            );
+            assert_eq!(Manifest::decode(bytes.into()), Some(manifest));
+        }
+    }
+
+    #[test]
+    fn unsorted_or_empty_patch_lists_are_rejected() {
+        let with = |patches| Manifest::decode(encode(&Manifest { patches, ..example() }).into());
+        assert!(with(patches()).is_some());
+        assert_eq!(with(patches().into_iter().rev().collect()), None);
+        assert_eq!(with(vec![PatchList { sequence: 1, parts: Vec::new() }]), None);
+        let part = PatchPart { bytes: (1 << 20) + 1, ..patches()[0].parts[0] };
+        assert_eq!(with(vec![PatchList { sequence: 1, parts: vec![part] }]), None);
+        let mut none = encode(&Manifest { patches: patches(), ..example() });
+        let at = encode(&example()).len();
+        none.truncate(at);
+        none.extend([0; 16]);
+        assert_eq!(Manifest::decode(none.into()), None, "version 7 without patch lists");
     }
 
     #[test]

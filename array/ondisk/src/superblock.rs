@@ -17,10 +17,14 @@ pub const SUPERBLOCK_QUORUM: usize = 2;
 pub const MAX_MANIFEST_RUNS: usize = 192;
 
 const MAGIC: [u8; 8] = *b"IBIDSUP\0";
-/// Version of an array without streams, and of one with streams. A program that knows no streams
-/// refuses the latter.
+/// Version of an array without streams and patches, of one with streams, and of one that lists its
+/// features. A program that does not know all of them refuses the array.
 const VERSION: u16 = 3;
 const VERSION_WITH_STREAMS: u16 = 4;
+const VERSION_WITH_FEATURES: u16 = 5;
+/// Bits of the features.
+const HAS_STREAMS: u32 = 1;
+const HAS_PATCHES: u32 = 2;
 const COPY_STRIDE: u64 = 16384;
 const SECTOR: usize = 512;
 
@@ -98,6 +102,8 @@ pub struct Superblock {
     pub log: LogPosition,
     /// The manifest lists streams, and the log may hold records of them.
     pub has_streams: bool,
+    /// The manifest lists patches.
+    pub has_patches: bool,
     /// Parts of the manifest, in order.
     pub manifest: Vec<ManifestRun>,
 }
@@ -119,7 +125,9 @@ struct SuperblockBytes {
     log_lsn: U64,
     log_epoch: U64,
     log_previous: U32,
-    reserved: [u8; 140],
+    /// 0 before version 5.
+    features: U32,
+    reserved: [u8; 136],
     manifest: [ManifestRun; MAX_MANIFEST_RUNS],
     crc: U32,
     padding: [u8; 12],
@@ -135,8 +143,11 @@ pub enum SuperblockError {
     #[error("no two copies of the superblock agree: not an array, or damaged")]
     NoQuorum,
     /// The format version is not supported.
-    #[error("format version {0} is not supported; expected {VERSION} or {VERSION_WITH_STREAMS}")]
+    #[error("format version {0} is not supported; expected {VERSION} to {VERSION_WITH_FEATURES}")]
     Version(u16),
+    /// The array has something that this program does not know.
+    #[error("the array states features {0:#x} of its format that this program does not know; use a newer one")]
+    Features(u32),
     /// The geometry is not valid for this format.
     #[error("invalid superblock: {0}")]
     Geometry(#[from] GeometryError),
@@ -154,9 +165,15 @@ impl Superblock {
         assert!(self.manifest.len() <= MAX_MANIFEST_RUNS);
         let mut manifest = [ManifestRun::new(0, 0, 0, 0, 0); MAX_MANIFEST_RUNS];
         manifest[..self.manifest.len()].copy_from_slice(&self.manifest);
+        let (version, features) = match (self.has_patches, self.has_streams) {
+            (false, false) => (VERSION, 0),
+            (false, true) => (VERSION_WITH_STREAMS, 0),
+            (true, false) => (VERSION_WITH_FEATURES, HAS_PATCHES),
+            (true, true) => (VERSION_WITH_FEATURES, HAS_PATCHES | HAS_STREAMS),
+        };
         let mut bytes = SuperblockBytes {
             magic: MAGIC,
-            version: if self.has_streams { VERSION_WITH_STREAMS } else { VERSION }.into(),
+            version: version.into(),
             copy: u16::try_from(copy).unwrap_or(u16::MAX).into(),
             runs: u32::try_from(self.manifest.len()).unwrap_or(u32::MAX).into(),
             array: self.array,
@@ -169,7 +186,8 @@ impl Superblock {
             log_lsn: self.log.lsn.into(),
             log_epoch: self.log.epoch.into(),
             log_previous: self.log.previous.into(),
-            reserved: [0; 140],
+            features: features.into(),
+            reserved: [0; 136],
             manifest,
             crc: U32::ZERO,
             padding: [0; 12],
@@ -188,11 +206,17 @@ impl Superblock {
         if !is_valid {
             return Ok(None);
         }
-        let has_streams = match stored.version.get() {
-            VERSION => false,
-            VERSION_WITH_STREAMS => true,
+        let features = match stored.version.get() {
+            VERSION => 0,
+            VERSION_WITH_STREAMS => HAS_STREAMS,
+            VERSION_WITH_FEATURES => stored.features.get(),
             other => return Err(SuperblockError::Version(other)),
         };
+        let is_known = features & !(HAS_STREAMS | HAS_PATCHES) == 0;
+        let is_needed = stored.version.get() != VERSION_WITH_FEATURES || features & HAS_PATCHES != 0;
+        if !is_known || !is_needed {
+            return Err(SuperblockError::Features(features));
+        }
         let geometry = ArrayGeometry {
             capacity: stored.capacity.get(),
             log_bytes: stored.log_bytes.get(),
@@ -210,7 +234,8 @@ impl Superblock {
             sequence: stored.sequence.get(),
             geometry: geometry.check()?,
             log,
-            has_streams,
+            has_streams: features & HAS_STREAMS != 0,
+            has_patches: features & HAS_PATCHES != 0,
             manifest: stored.manifest[..stored.runs.get() as usize].to_vec(),
         }))
     }
@@ -278,6 +303,7 @@ mod tests {
             geometry: ArrayGeometry::for_capacity(1 << 30).unwrap(),
             log: LogPosition { head: 4096, sequence: 5, lsn: 6, epoch: 8, previous: 9 },
             has_streams: false,
+            has_patches: false,
             manifest: vec![ManifestRun::new(1, 9, 2, 3, 4), ManifestRun::new(5, 10, 6, 7, 8)],
         }
     }
@@ -304,13 +330,34 @@ mod tests {
         let mut copies = std::array::from_fn(|copy| with_streams.encode(copy));
         assert_eq!(copies[1][8..10], [4, 0]);
         assert_eq!(Superblock::choose(&copies), Ok(with_streams));
-        for copy in &mut copies {
-            copy[8] = 5;
+        set(&mut copies, 8, 6);
+        let refused = Superblock::choose(&copies).unwrap_err();
+        assert_eq!(refused.to_string(), "format version 6 is not supported; expected 3 to 5");
+    }
+
+    /// Changes a byte of all copies.
+    fn set(copies: &mut [Vec<u8>; 4], at: usize, value: u8) {
+        for copy in copies {
+            copy[at] = value;
             let crc = crc_fast::crc32_iscsi(&copy[..CRC_AT]);
             copy[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
         }
-        let refused = Superblock::choose(&copies).unwrap_err();
-        assert_eq!(refused.to_string(), "format version 5 is not supported; expected 3 or 4");
+    }
+
+    #[test]
+    fn features_are_stated_from_version_5_on() {
+        for (has_streams, features) in [(false, 2), (true, 3)] {
+            let superblock = Superblock { has_streams, has_patches: true, ..superblock(9) };
+            let copies = std::array::from_fn(|copy| superblock.encode(copy));
+            assert_eq!((copies[1][8], copies[1][100]), (5, features));
+            assert_eq!(Superblock::choose(&copies), Ok(superblock));
+        }
+        let superblock = Superblock { has_patches: true, ..superblock(9) };
+        let mut copies = std::array::from_fn(|copy| superblock.encode(copy));
+        for features in [6, 1, 0] {
+            set(&mut copies, 100, features);
+            assert_eq!(Superblock::choose(&copies), Err(SuperblockError::Features(features.into())));
+        }
     }
 
     #[test]

@@ -72,6 +72,7 @@ fn drive_writes(call: &Call) -> DriveWrites {
         interior_pages: writes.interior_pages,
         slot_pages: writes.slot_pages,
         directory: writes.directory,
+        patches: writes.patches,
         summaries: writes.summaries,
         manifest: writes.manifest,
         superblock: writes.superblock,

@@ -128,6 +128,14 @@ impl SimSubject for EngineSubject {
         options.last_generation = rng.pick(&[None, None, Some(1), Some(3)]);
         options.max_named_pages =
             Rng::part(rng.clone().next_u64(), 3).pick(&[None, Some(0), Some(0), Some(1), Some(2)]);
+        options.max_patch_bytes = Rng::part(rng.clone().next_u64(), 4).pick(&[
+            None,
+            None,
+            Some(0),
+            Some(1),
+            Some(8 << 10),
+            Some(segment_bytes / 2),
+        ]);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
         EngineSetup { geometry, options, space, is_small, bug: None }
     }
@@ -153,9 +161,12 @@ impl SimSubject for EngineSubject {
         match Core::recover(disk, Some(setup.options)) {
             Ok((core, _)) => Ok(Self { core, drive_bytes, bug: setup.bug, open, early }),
             Err(error @ RecoverError::LogLoss(_)) => Err(OpenError::LogLoss(error.to_string())),
-            Err(error @ (RecoverError::Damaged(_) | RecoverError::Superblock(_) | RecoverError::Disk(_))) => {
-                Err(OpenError::Damaged(error.to_string()))
-            }
+            Err(
+                error @ (RecoverError::Damaged(_)
+                | RecoverError::LostPatches
+                | RecoverError::Superblock(_)
+                | RecoverError::Disk(_)),
+            ) => Err(OpenError::Damaged(error.to_string())),
             Err(error) => Err(OpenError::Other(error.to_string())),
         }
     }

@@ -5,9 +5,12 @@
 
 use super::SlotTable;
 use super::frame::{Frame, page_number, page_of};
+use crate::patches::Frozen;
 use crate::reference::SlotId;
-use crate::slot::{SLOTS_PER_PAGE, SlotPlace};
-use crate::slot_page::{PageUse, SlotPage};
+use crate::slot::{SLOTS_PER_PAGE, SlotBytes, SlotPlace};
+use crate::slot_page::{PageUse, SLOT_PAGE_BYTES, SlotPage};
+use std::borrow::Cow;
+use zerocopy::IntoBytes;
 
 impl SlotTable {
     /// Returns the memory used by the table in bytes.
@@ -15,7 +18,8 @@ impl SlotTable {
         self.loaded_page_bytes() + (self.frames.len() * size_of::<Frame>()) as u64
     }
 
-    /// Returns the memory used by the pages in memory, in bytes.
+    /// Returns the memory used by the pages in memory, without the copies of changed ones, in
+    /// bytes.
     pub fn loaded_page_bytes(&self) -> u64 {
         self.loaded * size_of::<SlotPage>() as u64
     }
@@ -66,6 +70,7 @@ impl SlotTable {
     pub(super) fn append(&mut self, page: Box<SlotPage>, free: u16, used_for: PageUse) -> u32 {
         let number = page_number(self.frames.len());
         self.frames.push(Frame { page: Some(page), used_for, ..Frame::default() });
+        self.unstored.insert(number);
         self.loaded += 1;
         self.set_free_slots(number, free);
         self.list_free_slots(number);
@@ -82,7 +87,8 @@ impl SlotTable {
         self.shared_aliases += sums.shared_aliases;
         self.near_limit += sums.near_limit;
         let used_for = page.used_for();
-        self.append(page, sums.free, used_for);
+        let number = self.append(page, sums.free, used_for);
+        self.unstored.remove(&number);
         true
     }
 
@@ -105,7 +111,8 @@ impl SlotTable {
         self.frames[number as usize].used_for as u8
     }
 
-    /// Loads an absent page from its stored bytes. A page that is in memory stays unchanged.
+    /// Loads an absent page from its stored bytes, with its patches. A page that is in memory stays
+    /// unchanged.
     /// Returns false if the bytes are not valid for that page, or `is_inside` is false for a place.
     pub fn load_page(
         &mut self,
@@ -114,19 +121,34 @@ impl SlotTable {
         is_inside: impl Fn(SlotPlace) -> bool,
         is_metadata: impl Fn(u32) -> bool,
     ) -> bool {
+        let bytes = self.patched(number, bytes);
         let Some(frame) = self.frames.get_mut(number as usize) else { return false };
         if frame.page.is_some() {
             return true;
         }
         let are_inside = |page: &SlotPage| page.slots.iter().filter_map(|slot| slot.values().place).all(&is_inside);
         let is_valid = |page: &SlotPage| page.sums().free == frame.free && are_inside(page);
-        let Some(page) = SlotPage::decode(bytes, is_metadata).filter(|page| is_valid(page)) else { return false };
+        let Some(page) = SlotPage::decode(&bytes, is_metadata).filter(|page| is_valid(page)) else { return false };
         frame.page = Some(page);
         frame.is_unreadable = false;
         frame.was_used.set(true);
         self.loaded += 1;
         self.count_loaded(number);
         true
+    }
+
+    /// Applies patches to a page as read from the drive.
+    fn patched<'b>(&self, number: u32, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let entries = self.patches.of(number);
+        if entries.is_empty() || bytes.len() != SLOT_PAGE_BYTES {
+            return Cow::Borrowed(bytes);
+        }
+        let mut bytes = bytes.to_vec();
+        for (index, slot) in entries {
+            bytes[usize::from(*index) * size_of::<SlotBytes>()..][..size_of::<SlotBytes>()]
+                .copy_from_slice(slot.as_bytes());
+        }
+        Cow::Owned(bytes)
     }
 
     /// Evicts unchanged pages, least recently used first, until the remaining ones take at most
@@ -154,17 +176,33 @@ impl SlotTable {
     }
 
     /// Takes the numbers of the pages changed since the last call, ascending. From now on they
-    /// count as clean and as being written.
+    /// count as clean; [`SlotTable::freeze`] says how each is stored.
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
-        for number in &dirty {
-            let frame = &mut self.frames[*number as usize];
-            frame.is_dirty = false;
-            frame.is_writing = true;
-        }
-        self.writing.extend_from_slice(&dirty);
+        dirty.iter().for_each(|number| self.frames[*number as usize].is_dirty = false);
         dirty
+    }
+
+    /// Decides how a page that [`SlotTable::take_dirty`] returned is stored: by its changes in
+    /// `list`, or whole, which `None` demands. A page that is stored whole stays until
+    /// [`SlotTable::finish_writes`].
+    pub fn freeze(&mut self, number: u32, list: Option<u64>) -> Frozen<SlotBytes> {
+        let before = self.before.remove(&number).filter(|_| list.is_some());
+        let frame = &mut self.frames[number as usize];
+        let Some(page) = &frame.page else { return Frozen::Unchanged };
+        let frozen = self.patches.freeze(
+            number,
+            list.unwrap_or_default(),
+            before.as_deref().map(|slots| &slots[..]),
+            &page.slots,
+        );
+        if matches!(frozen, Frozen::Whole(_)) {
+            frame.is_writing = true;
+            self.writing.push(number);
+            self.unstored.remove(&number);
+        }
+        frozen
     }
 
     /// Marks the writes of a checkpoint as complete. The pages that it stored may be evicted again.
@@ -174,15 +212,27 @@ impl SlotTable {
         }
     }
 
-    /// Marks a page in memory as changed. It stays in memory until the next checkpoint stores it.
+    /// Marks a page in memory as changed, before it changes. It stays in memory until the next
+    /// checkpoint stores it.
     #[inline]
-    pub fn touch(&mut self, number: u32) {
+    pub(super) fn touch(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
-        assert!(frame.page.is_some(), "page {number} of the slot table is to change while it is not in memory");
+        let Some(page) = &frame.page else {
+            panic!("page {number} of the slot table is to change while it is not in memory")
+        };
         if !frame.is_dirty {
             frame.is_dirty = true;
             self.dirty.push(number);
+            if !self.unstored.contains(&number) {
+                self.before.insert(number, Box::new(page.slots));
+            }
         }
+    }
+
+    /// Makes the next checkpoint store a page in memory whole, at another location.
+    pub fn rewrite(&mut self, number: u32) {
+        self.touch(number);
+        self.before.remove(&number);
     }
 
     /// Marks the page of a slot as changed, as [`SlotTable::touch`] does, because its location will
@@ -213,7 +263,9 @@ impl SlotTable {
             let frame = &self.frames[number as usize];
             let page = match &frame.page {
                 Some(page) => page.clone(),
-                None => load(number).and_then(|bytes| SlotPage::decode(&bytes, &is_metadata)).ok_or(number)?,
+                None => load(number)
+                    .and_then(|bytes| SlotPage::decode(&self.patched(number, &bytes), &is_metadata))
+                    .ok_or(number)?,
             };
             if page.sums().free != frame.free {
                 return Err(number);

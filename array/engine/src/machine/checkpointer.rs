@@ -9,6 +9,8 @@
 
 mod locations;
 pub(crate) mod metadata;
+mod patch_lists;
+mod patches;
 
 use super::dispatcher::{Dispatcher, IoPurpose};
 use super::io::Io;
@@ -19,9 +21,11 @@ use crate::service::OpError;
 use blockmap::{Ref, SLOT_PAGE_BYTES};
 use bytes::Bytes;
 use ondisk::{
-    ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestVolume, PageLocation, SUPERBLOCK_COPIES,
-    SegmentWriter, SlotSums, Superblock, append_streams, encode_manifest, superblock_offset,
+    ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestVolume, PATCH_HEADER_BYTES, PageLocation,
+    PatchList, PatchWriter, SUPERBLOCK_COPIES, SegmentWriter, SlotSums, Superblock, append_lists, encode_manifest,
+    superblock_offset,
 };
+use patch_lists::{PatchLists, ROOM_PART};
 use platform::Durability;
 use std::collections::BTreeSet;
 
@@ -61,6 +65,7 @@ pub(crate) struct Checkpointer {
     directory_pages: Vec<PageLocation>,
     dirty_directory: BTreeSet<usize>,
     manifest_runs: Vec<ManifestRun>,
+    pub(crate) patches: PatchLists,
     /// The newest superblock that every copy holds.
     newest: Superblock,
     /// Geometry that the next checkpoint changes to.
@@ -68,8 +73,9 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Starts after the checkpoint of `superblock`, whose slot directory is stored in these pages.
-    pub(crate) fn new(superblock: &Superblock, directory_pages: Vec<PageLocation>) -> Self {
+    /// Starts after the checkpoint of `superblock`, whose slot directory is stored in these pages,
+    /// and which has these patches.
+    pub(crate) fn new(superblock: &Superblock, directory_pages: Vec<PageLocation>, patches: Vec<PatchList>) -> Self {
         Self {
             phase: CheckpointPhase::Idle,
             is_wanted: false,
@@ -83,6 +89,7 @@ impl Checkpointer {
             directory_pages,
             dirty_directory: BTreeSet::new(),
             manifest_runs: superblock.manifest.clone(),
+            patches: PatchLists::new(patches),
             newest: superblock.clone(),
             grow_to: None,
         }
@@ -130,6 +137,7 @@ impl Checkpointer {
     /// True if an idle checkpointer should start, because of a request, the log or metadata.
     pub(crate) fn is_due(&self, state: &ArrayState, log: &Log) -> bool {
         self.is_wanted
+            || self.patches.is_release_due()
             || log.ring.used() > log.ring.capacity() / 2
             || self.dirty_metadata(state) > state.options.metadata_budget(&state.geometry)
     }
@@ -150,15 +158,17 @@ impl Checkpointer {
         let pages = state.map.pages.dirty_bytes();
         let slot_pages = state.map.slots.dirty_pages() as u64;
         let directory = slot_pages.min(self.directory_pages.len() as u64 + 1);
-        pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
+        let void = (state.map.pages.patches.gone() * PATCH_HEADER_BYTES) as u64;
+        void + self.patches.moved_bytes() + pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
     }
 
     /// Returns the segments that one checkpoint may take: changed metadata up to the limit at
-    /// which changes stop, the manifest, pages that the cleaner changes last, and the unused ends
+    /// which changes stop, the room to release
+    /// patch lists, the manifest, pages that the cleaner changes last, and the unused ends
     /// of segments.
     pub(crate) fn segments_needed(&self, state: &ArrayState, pool: &Pool) -> u64 {
         let budget = state.options.metadata_budget(&state.geometry);
-        let bytes = 2 * budget + self.manifest_bytes(state, pool);
+        let bytes = 2 * budget + budget / ROOM_PART + self.manifest_bytes(state, pool);
         Kind::Metadata.copies() * (bytes.div_ceil(state.geometry.segment_bytes) + 1)
     }
 
@@ -168,6 +178,7 @@ impl Checkpointer {
         let streams = state.streams.manifest_bytes();
         state.values_bytes
             + streams
+            + self.patches.manifest_bytes()
             + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * 32
     }
 
@@ -215,9 +226,20 @@ impl Checkpointer {
             pool.grow(geometry.segments());
         }
         self.free_manifest(pool);
-        self.store_map_pages(state, pool, dispatcher)?;
-        self.store_slot_pages(state, pool, dispatcher)?;
+        let list = self.next_list(state);
+        let mut patches = PatchWriter::default();
+        let before = dispatcher.writes.pages();
+        self.store_map_pages(list, &mut patches, state, pool, dispatcher)?;
+        self.store_slot_pages(list, &mut patches, state, pool, dispatcher)?;
+        let stored = (dispatcher.writes.pages() - before) / Kind::Metadata.copies() + patches.bytes() as u64;
+        let renewed = self.retire_lists(self.room_for_lists(stored, state), state);
+        // The pages that are stored whole to release lists.
+        self.store_map_pages(list, &mut patches, state, pool, dispatcher)?;
+        self.store_slot_pages(list, &mut patches, state, pool, dispatcher)?;
+        self.store_renewed(renewed, state, &mut patches);
         self.cut_metadata_chunk(state, pool, dispatcher);
+        self.store_moved_parts(state, pool, dispatcher)?;
+        self.store_patches(patches, state, pool, dispatcher)?;
         pool.mark_dying();
         let manifest = Bytes::from(self.encode_manifest(state, pool));
         self.manifest_runs = self.write_manifest(&manifest, state, pool, dispatcher)?;
@@ -227,6 +249,7 @@ impl Checkpointer {
             geometry: state.geometry,
             log: log.position(),
             has_streams: !state.streams.is_empty(),
+            has_patches: !self.patches.is_empty(),
             manifest: self.manifest_runs.clone(),
         });
         self.phase = CheckpointPhase::Writing;
@@ -274,7 +297,7 @@ impl Checkpointer {
             &self.directory_pages,
             &drops,
         );
-        append_streams(&mut manifest, &state.streams.listed());
+        append_lists(&mut manifest, &self.patches.lists(), &state.streams.listed());
         manifest
     }
 

@@ -40,6 +40,10 @@ pub enum RecoverError {
     /// A structure does not match its checksum, or holds invalid values.
     #[error("{0} is damaged")]
     Damaged(&'static str),
+    /// Both copies of a patch of pages are bad, or it holds invalid values. Which pages it changes
+    /// is unknown.
+    #[error("patches of metadata pages are damaged in both copies")]
+    LostPatches,
     /// The log holds a group that this program did not write.
     #[error("log is damaged: {0}")]
     Log(String),

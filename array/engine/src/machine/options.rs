@@ -11,6 +11,8 @@ const SLOT_BYTES: u64 = size_of::<SlotBytes>() as u64;
 const MAX_DIRTY_BYTES: u64 = 96 << 20;
 /// Most bytes of metadata that one checkpoint stores in a large array.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
+/// Most bytes of patches.
+const MAX_PATCH_BYTES: u64 = 256 << 20;
 
 /// Most bytes that the write cache holds. Flushing them takes 0.25 s at 100 MB/s.
 const MAX_WRITE_CACHE_BYTES: u64 = 24 << 20;
@@ -50,6 +52,9 @@ pub struct Options {
     /// gathered; `None` for the default. A simulator sets few, because short histories fill few
     /// pages.
     pub max_named_pages: Option<usize>,
+    /// Most bytes of patches of pages on the drive; `None` for the default. 0 stores every page
+    /// whole. A simulator sets few, so that its short histories release patches.
+    pub max_patch_bytes: Option<u64>,
     /// Last number of a ticket, after which the first one follows; `None` for 2^64 numbers. Any
     /// other value is a bug, which a simulator injects: work in flight then takes a block for
     /// another one.
@@ -73,6 +78,7 @@ impl Options {
             read_only: false,
             last_generation: None,
             max_named_pages: None,
+            max_patch_bytes: None,
             last_ticket: None,
         }
     }
@@ -105,6 +111,7 @@ impl Options {
             read_only: false,
             last_generation: None,
             max_named_pages: None,
+            max_patch_bytes: None,
             last_ticket: None,
         }
     }
@@ -133,12 +140,26 @@ impl Options {
         (2 * self.dirty_limit / BLOCK_BYTES + MIN_FREE_SLOTS).min(most)
     }
 
+    /// Returns the bytes of patches beyond which the oldest are released. They are also in memory,
+    /// and read when the array is opened.
+    pub(crate) fn patch_limit(&self, geometry: &ArrayGeometry) -> u64 {
+        let most = (self.page_budget / 8).min(MAX_PATCH_BYTES);
+        self.max_patch_bytes.unwrap_or_else(|| (geometry.capacity / 256).min(most))
+    }
+
+    /// Returns the memory of patches in bytes beyond which pages are stored whole.
+    pub(crate) fn patch_memory(&self) -> u64 {
+        if self.max_patch_bytes.is_some() { u64::MAX } else { self.page_budget / 4 }
+    }
+
     /// Returns how much of the page budget the slot table and the map may keep if they take `slots`
-    /// and `pages` bytes. A leaf of the map and a page of the slot table, which is twice as large,
-    /// cover the same number of blocks. Each may use what the other does not need.
-    pub(crate) fn page_shares(&self, slots: u64, pages: u64) -> (u64, u64) {
-        let for_slots = self.page_budget - pages.min(self.page_budget / 3);
-        (for_slots, self.page_budget - slots.min(for_slots))
+    /// and `pages` bytes, beside `patches` bytes of patches. A leaf of the map and a page of the
+    /// slot table, which is twice as large, cover the same number of blocks. Each may use what the
+    /// other does not need.
+    pub(crate) fn page_shares(&self, slots: u64, pages: u64, patches: u64) -> (u64, u64) {
+        let budget = self.page_budget.saturating_sub(patches);
+        let for_slots = budget - pages.min(budget / 3);
+        (for_slots, budget - slots.min(for_slots))
     }
 }
 
@@ -185,8 +206,9 @@ mod tests {
     #[test]
     fn slots_and_pages_share_the_page_budget() {
         let options = Options { page_budget: 300, ..Options::for_memory(&geometry(1 << 40), 64 << 20, None) };
-        assert_eq!(options.page_shares(1000, 1000), (200, 100));
-        assert_eq!(options.page_shares(1000, 20), (280, 20));
-        assert_eq!(options.page_shares(50, 1000), (200, 250));
+        assert_eq!(options.page_shares(1000, 1000, 0), (200, 100));
+        assert_eq!(options.page_shares(1000, 20, 0), (280, 20));
+        assert_eq!(options.page_shares(50, 1000, 0), (200, 250));
+        assert_eq!(options.page_shares(50, 1000, 30), (180, 220));
     }
 }

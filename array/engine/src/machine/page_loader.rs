@@ -149,7 +149,7 @@ impl PageLoader {
             _ if checkpointer.slot_directory[page as usize] != location => Some(true),
             Some(bytes) if state.load_slot_page(pool, page, &bytes) => {
                 if is_mirror {
-                    state.map.slots.touch(page);
+                    state.map.slots.rewrite(page);
                 }
                 Some(true)
             }
@@ -185,7 +185,8 @@ impl PageLoader {
     pub(crate) fn evict_pages(&self, state: &mut ArrayState) {
         if self.loading.is_empty() && state.surplus_page_bytes() > 0 {
             let options = state.options;
-            let (slots, pages) = options.page_shares(state.map.slots.loaded_page_bytes(), state.map.pages.bytes());
+            let (slots, pages) = (state.map.slots.loaded_page_bytes(), state.map.pages.bytes());
+            let (slots, pages) = options.page_shares(slots, pages, state.patch_bytes());
             state.map.slots.shrink(slots, options.free_slots_target());
             state.map.pages.shrink(pages);
         }

@@ -5,7 +5,7 @@ use super::pool::Pool;
 use blockmap::{Page, SLOT_PAGE_BYTES, Slot};
 use bytes::Bytes;
 use ondisk::{
-    ArrayGeometry, Manifest, PageLocation, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock,
+    ArrayGeometry, Manifest, PageLocation, PatchPart, SECTOR_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock,
     superblock_offset,
 };
 use platform::{Disk, DiskError};
@@ -58,6 +58,17 @@ fn read_metadata(
         disk.read_at(offset, &mut bytes).ok()?;
         (crc_fast::crc32_iscsi(&bytes) == crc).then(|| bytes.into())
     })
+}
+
+/// Reads a part of a patch list.
+pub(crate) fn read_patch_part(
+    disk: &dyn Disk,
+    geometry: &ArrayGeometry,
+    pool: &Pool,
+    part: &PatchPart,
+) -> Option<Bytes> {
+    let offset = geometry.sector_start(part.segment, part.sector);
+    read_metadata(disk, geometry, offset, pool.mirror(part.segment), part.bytes as usize, part.crc)
 }
 
 /// Reads a page of the slot table or of its directory, from its segment or from `mirror`.

@@ -1,9 +1,10 @@
 //! A checkpoint and segments, pinned against reuse while the scrubber and the auditor read them.
 
+use super::checkpointer::Checkpointer;
 use super::pins::CheckpointPins;
 use super::pool::{Phase, Pool};
 use super::state::ArrayState;
-use ondisk::{SECTOR_BYTES, Superblock};
+use ondisk::{PatchPart, SECTOR_BYTES, Superblock};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -41,12 +42,14 @@ pub struct PinnedSegment {
     pub(crate) filled: Range<u64>,
     /// Sector of its last summary.
     pub(crate) summary: Option<u32>,
+    /// Parts of patch lists in it, which no summary lists.
+    pub(crate) parts: Vec<PatchPart>,
     _pin: Arc<()>,
 }
 
 impl PinnedSegment {
     /// Pins a segment that holds something; `None` for one that does not.
-    pub(crate) fn new(segment: u32, pool: &Pool, state: &ArrayState) -> Option<Self> {
+    pub(crate) fn new(segment: u32, pool: &Pool, checkpointer: &Checkpointer, state: &ArrayState) -> Option<Self> {
         let held = pool.segments().get(segment as usize)?;
         let is_used = matches!(held.phase, Phase::Open | Phase::Sealed) && held.live > 0;
         let start = state.geometry.segment_start(segment);
@@ -57,6 +60,7 @@ impl PinnedSegment {
             mirror: held.mirror.map(|mirror| state.geometry.segment_start(mirror)),
             filled: start..start + u64::from(held.sectors) * SECTOR_BYTES,
             summary: held.summary,
+            parts: checkpointer.patches.parts().filter(|part| part.segment == segment).copied().collect(),
             _pin: pool.pin(segment),
         })
     }

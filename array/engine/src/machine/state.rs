@@ -136,6 +136,12 @@ impl ArrayState {
     /// Returns the bytes of loaded pages, of the map and of the slot table, beyond the budget.
     pub(crate) fn surplus_page_bytes(&self) -> u64 {
         let budget = self.options.page_budget;
-        (self.map.pages.bytes() + self.map.slots.loaded_page_bytes()).saturating_sub(budget + budget / 8)
+        let pages = self.map.pages.bytes() + self.map.slots.loaded_page_bytes();
+        (pages + self.patch_bytes()).saturating_sub(budget + budget / 8)
+    }
+
+    /// Returns the memory that patches of pages take in bytes.
+    pub(crate) fn patch_bytes(&self) -> u64 {
+        self.map.pages.patches.bytes() + self.map.slots.patches.bytes()
     }
 }

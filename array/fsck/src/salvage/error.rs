@@ -14,6 +14,12 @@ pub enum SalvageError {
     /// The manifest cannot be read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    /// A patch list cannot be read.
+    #[error(
+        "{0}; which entries of the maps and of the slot table have changed is unknown, so their content cannot be \
+         trusted"
+    )]
+    Patches(String),
     /// The drive failed.
     #[error("cannot write the array: {0}")]
     Disk(#[from] DiskError),

@@ -139,11 +139,13 @@ impl Table {
     }
 
     /// Calls `each` with the number, the old bytes (`None` if they are lost) and the new slots of
-    /// every page.
+    /// every page. The old bytes are those that are stored if `folds_patches`; otherwise they
+    /// include the patches of the page.
     pub(super) fn each_page<E>(
         &self,
         checkpoint: &Checkpoint<'_>,
         moved: &FxHashMap<u64, Slot>,
+        folds_patches: bool,
         mut each: impl FnMut(usize, Option<&[u8]>, &[Slot]) -> Result<(), E>,
     ) -> Result<(), E> {
         let (pages, stored) = (self.tags.len() / SLOTS_PER_PAGE, checkpoint.slot_pages.len());
@@ -151,15 +153,17 @@ impl Table {
             let to = (from + SLOT_PAGE_BATCH).min(pages);
             let read = read_known(&checkpoint.drive, &checkpoint.slot_pages[from.min(stored)..to.min(stored)]);
             for page in from..to {
-                let old = read.get(page - from).and_then(Option::as_deref);
+                let stored = read.get(page - from).and_then(Option::as_deref);
+                let patched = stored.map(|stored| checkpoint.patches.slot_page(page, stored));
+                let patched = patched.as_deref();
                 let slots: Vec<Slot> = (0..SLOTS_PER_PAGE)
                     .map(|index| {
-                        let bytes = old.and_then(|old| old.get(index * SLOT_BYTES..(index + 1) * SLOT_BYTES));
+                        let bytes = patched.and_then(|page| page.get(index * SLOT_BYTES..(index + 1) * SLOT_BYTES));
                         let before = bytes.filter(|_| !self.lost.contains(&page)).and_then(decode_slot);
                         self.slot_after((page * SLOTS_PER_PAGE + index) as u64, before, moved)
                     })
                     .collect();
-                each(page, old, &slots)?;
+                each(page, if folds_patches { stored } else { patched }, &slots)?;
             }
         }
         Ok(())

@@ -25,6 +25,8 @@ pub(super) struct Replaced {
 
 pub(super) struct Trees<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
+    /// True if leaves are stored again with their patches, because the result has no patches.
+    pub(super) folds_patches: bool,
     pub(super) table: Table,
     pub(super) lost: LostMarks,
     /// Level of each page that was visited; `None` if it cannot be read.
@@ -42,6 +44,7 @@ impl<'c, 'd> Trees<'c, 'd> {
     pub(super) fn new(checkpoint: &'c Checkpoint<'d>, table: Table) -> Self {
         Self {
             checkpoint,
+            folds_patches: false,
             table,
             lost: LostMarks::default(),
             levels: FxHashMap::default(),
@@ -115,7 +118,8 @@ impl<'c, 'd> Trees<'c, 'd> {
         let entries = page.entries.iter().map(|entry| self.entry_after(*entry, page.level));
         let after = MapPage { level: page.level, entries: entries.collect::<Result<_, _>>()? };
         self.mapped.insert(id.slot, after.entries.iter().map(|entry| entry.mapped).sum());
-        if after.entries == page.entries { Ok(()) } else { self.store(id, &after, store) }
+        let is_stored = after.entries == page.entries && !(self.folds_patches && self.checkpoint.patches.has_leaf(id));
+        if is_stored { Ok(()) } else { self.store(id, &after, store) }
     }
 
     fn entry_after(&mut self, entry: Entry, level: u8) -> Result<Entry, SalvageError> {

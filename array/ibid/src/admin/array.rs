@@ -125,6 +125,7 @@ fn amplification(writes: &DriveWrites) -> String {
         ("interior pages", writes.interior_pages),
         ("slot pages", writes.slot_pages),
         ("directory", writes.directory),
+        ("patches", writes.patches),
         ("summaries", writes.summaries),
         ("manifest", writes.manifest),
         ("superblock", writes.superblock),

@@ -23,6 +23,7 @@ const ACCEPT_LOSS: &str = "copy the drive first; then `ibid serve --accept-log-l
                            and keeps a copy of the log";
 const USE_SALVAGE: &str = "copy the drive first; then `ibid serve --salvage` serves what can be read and changes nothing, and \
                            `ibid fsck --salvage` rebuilds the metadata";
+const USE_BACKUP: &str = "`ibid fsck` names the place; if the drive cannot read it for the moment, try again, otherwise restore the array from a backup";
 const AFTER_FAILURE: &str =
     "check the drive and the system log, then start the array again: no acknowledged data is lost";
 /// Maximum number of lost ranges in the log of the program.
@@ -86,6 +87,7 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
             Core::recover(&*used, Some(Options { accept_log_loss: true, ..options }))?
         }
         Err(error @ RecoverError::Damaged(_)) => return Err(Problem::from(error).hint(USE_SALVAGE)),
+        Err(error @ RecoverError::LostPatches) => return Err(Problem::from(error).hint(USE_BACKUP)),
         result => result?,
     };
     tracing::info!(

@@ -63,8 +63,8 @@ pub(super) fn encode_streams(manifest: &mut Vec<u8>, streams: &[ManifestStream])
     }
 }
 
-/// Returns the bytes that `append_streams` adds for streams with this many records and ranges in
-/// their tails.
+/// Returns the bytes that [`crate::append_lists`] adds without patches, for streams with this many
+/// records and ranges in their tails.
 pub fn manifest_stream_bytes(streams: u64, records: u64, ranges: u64) -> u64 {
     if streams == 0 { 0 } else { 8 + streams * 72 + records * 24 + ranges * 24 }
 }
@@ -73,7 +73,7 @@ pub fn manifest_stream_bytes(streams: u64, records: u64, ranges: u64) -> u64 {
 pub(super) fn decode_streams(input: &mut Bytes) -> Option<Vec<ManifestStream>> {
     let count = get_u64(input)?;
     let streams = (0..count).map(|_| decode_stream(input)).collect::<Option<Vec<ManifestStream>>>()?;
-    (!streams.is_empty() && streams.is_sorted_by(|a, b| a.id < b.id)).then_some(streams)
+    streams.is_sorted_by(|a, b| a.id < b.id).then_some(streams)
 }
 
 fn decode_stream(input: &mut Bytes) -> Option<ManifestStream> {

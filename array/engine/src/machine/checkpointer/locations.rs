@@ -48,7 +48,7 @@ impl Checkpointer {
         let is_loaded = self.absent_slot_page(&state.map, page).is_none()
             || stored.is_some_and(|bytes| state.load_slot_page(pool, page, bytes));
         if is_loaded {
-            state.map.slots.touch(page);
+            state.map.slots.rewrite(page);
         }
         is_loaded
     }

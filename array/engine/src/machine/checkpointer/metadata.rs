@@ -6,11 +6,11 @@ use crate::machine::dispatcher::{Dispatcher, IoPurpose};
 use crate::machine::io::Io;
 use crate::machine::pool::{Kind, Pool};
 use crate::machine::state::ArrayState;
-use blockmap::{Ref, SLOT_PAGE_BYTES, SlotPlace};
+use blockmap::{Frozen, Ref, SLOT_PAGE_BYTES, SlotId, SlotPlace};
 use bytes::Bytes;
 use ondisk::{
-    Chunk, DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, MAX_MANIFEST_RUNS, ManifestRun, PageLocation, SECTOR_BYTES,
-    SegmentWriter, SummaryItem,
+    Chunk, DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, MAX_MANIFEST_RUNS, ManifestRun, PageLocation, PatchWriter,
+    PatchedPage, SECTOR_BYTES, SegmentWriter, SummaryItem,
 };
 use platform::Durability;
 use std::collections::BTreeSet;
@@ -27,34 +27,66 @@ impl Checkpointer {
         runs.iter().for_each(|run| pool.dead_sectors(run.segment(), sectors_of(run.bytes())));
     }
 
-    /// Stores every changed page of the map.
+    /// Stores every changed page of the map: leaves by their changes, if `list` is given.
     pub(super) fn store_map_pages(
         &mut self,
+        list: Option<u64>,
+        patches: &mut PatchWriter,
         state: &mut ArrayState,
         pool: &mut Pool,
         dispatcher: &mut Dispatcher,
     ) -> Option<()> {
+        for leaf in state.map.pages.patches.take_gone() {
+            patches.void(PatchedPage::Leaf(Ref::page(leaf).to_bits()));
+        }
         for id in state.map.pages.take_dirty() {
-            let mut bytes = Vec::new();
-            let page = state.map.pages.get(id)?;
-            let is_leaf = page.level() == 0;
-            page.encode(&mut bytes);
-            let bytes = Bytes::from(bytes);
-            let crc = crc_fast::crc32_iscsi(&bytes);
-            let item = SummaryItem::Slot(Ref::page(id).to_bits());
-            let place = self.append(item, &bytes, crc, state, pool, dispatcher)?;
-            let writes = &mut dispatcher.writes;
-            *(if is_leaf { &mut writes.leaves } else { &mut writes.interior_pages }) += stored_bytes(place);
-            let before = state.map.slots.set_place(id, place, crc);
-            pool.place_alive(place);
-            pool.place_dead(before);
+            match state.map.pages.freeze(id, list) {
+                Frozen::Unchanged => {}
+                Frozen::Entries(entries) => {
+                    let entries = entries.iter().map(|(index, value)| (*index, value.to_bits().to_le_bytes()));
+                    patches.entries(PatchedPage::Leaf(Ref::page(id).to_bits()), entries);
+                }
+                Frozen::Whole(has_patches) => {
+                    if has_patches {
+                        patches.void(PatchedPage::Leaf(Ref::page(id).to_bits()));
+                    }
+                    self.store_map_page(id, state, pool, dispatcher)?;
+                }
+            }
         }
         Some(())
     }
 
-    /// Stores every changed page of the slot table, and then of its directory.
+    /// Stores a page of the map whole.
+    fn store_map_page(
+        &mut self,
+        id: SlotId,
+        state: &mut ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<()> {
+        let mut bytes = Vec::new();
+        let page = state.map.pages.get(id)?;
+        let is_leaf = page.level() == 0;
+        page.encode(&mut bytes);
+        let bytes = Bytes::from(bytes);
+        let crc = crc_fast::crc32_iscsi(&bytes);
+        let item = SummaryItem::Slot(Ref::page(id).to_bits());
+        let place = self.append(item, &bytes, crc, state, pool, dispatcher)?;
+        let writes = &mut dispatcher.writes;
+        *(if is_leaf { &mut writes.leaves } else { &mut writes.interior_pages }) += stored_bytes(place);
+        let before = state.map.slots.set_place(id, place, crc);
+        pool.place_alive(place);
+        pool.place_dead(before);
+        Some(())
+    }
+
+    /// Stores every changed page of the slot table, by its changes if `list` is given, and then of
+    /// its directory.
     pub(super) fn store_slot_pages(
         &mut self,
+        list: Option<u64>,
+        patches: &mut PatchWriter,
         state: &mut ArrayState,
         pool: &mut Pool,
         dispatcher: &mut Dispatcher,
@@ -62,13 +94,27 @@ impl Checkpointer {
         let mut directory: BTreeSet<usize> = std::mem::take(&mut self.dirty_directory);
         self.slot_directory.resize(state.map.slots.pages() as usize, PageLocation::default());
         for page in state.map.slots.take_dirty() {
-            let bytes = Bytes::copy_from_slice(state.map.slots.page_bytes(page));
-            let before = self.slot_directory[page as usize];
-            let item = SummaryItem::SlotPage(u64::from(page));
-            let location = self.store_page(item, &bytes, before, state, pool, dispatcher)?;
             let (free, used_for) = (state.map.slots.free_in(page), state.map.slots.use_of(page));
-            self.slot_directory[page as usize] = PageLocation { free, used_for, ..location };
-            directory.insert(page as usize / LOCATIONS_PER_PAGE);
+            let location = &mut self.slot_directory[page as usize];
+            match state.map.slots.freeze(page, list) {
+                Frozen::Unchanged => {}
+                Frozen::Entries(entries) => {
+                    (location.free, location.used_for) = (free, used_for);
+                    let entries = entries.iter().map(|(index, slot)| (*index, slot.to_bytes()));
+                    patches.entries(slots(page, state), entries);
+                }
+                Frozen::Whole(has_patches) => {
+                    if has_patches {
+                        patches.void(slots(page, state));
+                    }
+                    let before = *location;
+                    let bytes = Bytes::copy_from_slice(state.map.slots.page_bytes(page));
+                    let item = SummaryItem::SlotPage(u64::from(page));
+                    let location = self.store_page(item, &bytes, before, state, pool, dispatcher)?;
+                    self.slot_directory[page as usize] = PageLocation { free, used_for, ..location };
+                    directory.insert(page as usize / LOCATIONS_PER_PAGE);
+                }
+            }
         }
         self.directory_pages.resize(self.slot_directory.len().div_ceil(LOCATIONS_PER_PAGE), PageLocation::default());
         for number in directory {
@@ -138,7 +184,7 @@ impl Checkpointer {
     }
 
     /// Seals the open metadata segment and opens another. Metadata may take the last free one.
-    fn open_metadata_segment(
+    pub(super) fn open_metadata_segment(
         &mut self,
         state: &ArrayState,
         pool: &mut Pool,
@@ -194,31 +240,45 @@ impl Checkpointer {
         while !rest.is_empty() {
             let free = self.metadata_writer.as_ref().map_or(0, SegmentWriter::free_sectors);
             let part = rest.split_to(rest.len().min(free as usize * SECTOR_BYTES as usize));
-            let appended = match (&mut self.metadata_writer, part.is_empty()) {
-                (Some(writer), false) => writer.append_unlisted(part.len()).map(|sector| (writer.fill(), sector)),
-                _ => None,
-            };
-            let Some((fill, sector)) = appended else {
+            if part.is_empty() {
                 self.open_metadata_segment(state, pool, dispatcher)?;
                 continue;
-            };
-            pool.set_fill(fill);
-            pool.alive(fill.segment, sectors_of(part.len() as u32));
-            let (segment, mirror) = (fill.segment, pool.mirror(fill.segment)?);
-            runs.push(ManifestRun::new(segment, mirror, sector, part.len() as u32, crc_fast::crc32_iscsi(&part)));
-            let offset = state.geometry.sector_start(segment, sector);
-            // Whole blocks of 4 KiB, as everything in segments.
-            let padding = part.len().next_multiple_of(ZEROS.len()) - part.len();
-            dispatcher.writes.manifest += COPIES * (part.len() + padding) as u64;
-            let data = vec![part, Bytes::from_static(&ZEROS[..padding])];
-            self.write_twice(offset, Some(mirror), data, state, dispatcher);
+            }
+            let (bytes, crc) = (part.len() as u32, crc_fast::crc32_iscsi(&part));
+            let (segment, sector, written) = self.write_unlisted(part, state, pool, dispatcher)?;
+            dispatcher.writes.manifest += written;
+            runs.push(ManifestRun::new(segment, pool.mirror(segment)?, sector, bytes, crc));
         }
         (runs.len() <= MAX_MANIFEST_RUNS).then_some(runs)
     }
 
-    /// Returns the sectors of the manifest, by segment.
-    pub(crate) fn manifest_sectors(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.manifest_runs.iter().map(|run| (run.segment(), sectors_of(run.bytes())))
+    /// Writes bytes that no summary lists into the open metadata segment, which has room for them.
+    /// Returns the segment, the first sector, and the bytes written.
+    pub(super) fn write_unlisted(
+        &mut self,
+        part: Bytes,
+        state: &ArrayState,
+        pool: &mut Pool,
+        dispatcher: &mut Dispatcher,
+    ) -> Option<(u32, u32, u64)> {
+        let writer = self.metadata_writer.as_mut()?;
+        let sector = writer.append_unlisted(part.len())?;
+        let fill = writer.fill();
+        pool.set_fill(fill);
+        pool.alive(fill.segment, sectors_of(part.len() as u32));
+        let offset = state.geometry.sector_start(fill.segment, sector);
+        // Whole blocks of 4 KiB, as everything in segments.
+        let padding = part.len().next_multiple_of(ZEROS.len()) - part.len();
+        let written = COPIES * (part.len() + padding) as u64;
+        let data = vec![part, Bytes::from_static(&ZEROS[..padding])];
+        self.write_twice(offset, pool.mirror(fill.segment), data, state, dispatcher);
+        Some((fill.segment, sector, written))
+    }
+
+    /// Returns the sectors of the manifest and of patches, by segment.
+    pub(crate) fn unlisted_sectors(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let parts = self.patches.parts().map(|part| (part.segment, sectors_of(part.bytes)));
+        self.manifest_runs.iter().map(|run| (run.segment(), sectors_of(run.bytes()))).chain(parts)
     }
 }
 
@@ -230,4 +290,10 @@ fn stored_bytes(place: SlotPlace) -> u64 {
 /// Returns the sectors that `bytes` bytes take.
 pub(crate) fn sectors_of(bytes: u32) -> u32 {
     bytes.div_ceil(SECTOR_BYTES as u32)
+}
+
+/// Returns a page of the slot table as a patch names it.
+pub(super) fn slots(page: u32, state: &ArrayState) -> PatchedPage {
+    let (free, used_for) = (state.map.slots.free_in(page), state.map.slots.use_of(page));
+    PatchedPage::Slots { page, free, used_for }
 }

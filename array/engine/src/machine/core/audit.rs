@@ -21,7 +21,10 @@ impl Core {
         let roots: Vec<Root> = state.volumes.values().map(|volume| volume.root).collect();
         let held: Vec<Ref> = destager.dirty.bases().map(Ref::data).collect();
         let slots = self.load_all_slots(disk)?;
-        let read = &mut |id| read_map_page(disk, &state.geometry, &space.pool, &slots.get(id)?);
+        let read = &mut |id| {
+            let page = read_map_page(disk, &state.geometry, &space.pool, &slots.get(id)?)?;
+            Some(state.map.pages.patched(id, page))
+        };
         let report = state.map.audit(&slots, &roots, &held, read)?;
         let (counted, mapped) = (state.volumes.mapped(), state.volumes.count_mapped());
         if counted != mapped {
@@ -35,7 +38,7 @@ impl Core {
             }
         }
         checkpointer.page_locations().for_each(|location| found[location.segment as usize] += location.sectors);
-        checkpointer.manifest_sectors().for_each(|(segment, sectors)| found[segment as usize] += sectors);
+        checkpointer.unlisted_sectors().for_each(|(segment, sectors)| found[segment as usize] += sectors);
         for (segment, (held, found)) in segments.iter().zip(found).enumerate() {
             if held.live != found {
                 return Err(AuditError::WrongLive { segment: segment as u32, counted: held.live, found });

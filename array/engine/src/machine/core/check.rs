@@ -33,7 +33,19 @@ pub(super) fn check_manifest(superblock: &Superblock, manifest: &Manifest) -> Re
         manifest.volumes.iter().all(|volume| Ref::from_bits(volume.root).is_some() && volume.height <= MAX_HEIGHT);
     let is_page = |bits: &u64| matches!(Ref::from_bits(*bits).map(Ref::target), Some(RefTarget::Page(_)));
     let are_streams = superblock.has_streams != manifest.streams.is_empty();
-    let is_sound = are_roots && are_streams && manifest.drops.iter().all(is_page) && are_mirrors(superblock, manifest);
+    let are_patches = superblock.has_patches != manifest.patches.is_empty()
+        && manifest.patches.iter().all(|list| list.sequence <= superblock.sequence)
+        && manifest.patches.iter().flat_map(|list| &list.parts).all(|part| {
+            let end = u64::from(part.sector) * SECTOR_BYTES + u64::from(part.bytes);
+            let segment = manifest.segments.get(part.segment as usize).copied().flatten();
+            let is_metadata = segment.is_some_and(|segment| segment.mirror.is_some());
+            is_metadata && part.sector.is_multiple_of(8) && end <= superblock.geometry.segment_bytes
+        });
+    let is_sound = are_roots
+        && are_streams
+        && are_patches
+        && manifest.drops.iter().all(is_page)
+        && are_mirrors(superblock, manifest);
     if is_sound { Ok(()) } else { Err(RecoverError::Damaged("the manifest")) }
 }
 
@@ -99,7 +111,7 @@ impl Core {
         for at in self.checkpointer.page_locations() {
             self.check_place(&mut found, at.segment, at.sector, at.sectors, at.sectors)?;
         }
-        for (segment, sectors) in self.checkpointer.manifest_sectors() {
+        for (segment, sectors) in self.checkpointer.unlisted_sectors() {
             self.check_place(&mut found, segment, 0, sectors, sectors)?;
         }
         let segments = self.space.pool.segments();

@@ -31,8 +31,15 @@ impl Core {
         };
         let manifest =
             Manifest { segments: vec![None; geometry.segments() as usize], next_usage: 1, ..Manifest::default() };
-        let superblock =
-            Superblock { array, sequence: 0, geometry: *geometry, log, has_streams: false, manifest: Vec::new() };
+        let superblock = Superblock {
+            array,
+            sequence: 0,
+            geometry: *geometry,
+            log,
+            has_streams: false,
+            has_patches: false,
+            manifest: Vec::new(),
+        };
         let mut core = Self::assemble(&superblock, manifest, Options::for_geometry(geometry));
         core.start_log(Replay::new(chain, geometry.log_bytes, 0));
         core.request_checkpoint();

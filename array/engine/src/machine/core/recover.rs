@@ -18,18 +18,20 @@ use crate::machine::options::Options;
 use crate::machine::ordered::OrderedStreams;
 use crate::machine::page_loader::PageLoader;
 use crate::machine::pool::{Kind, Phase, Pool, Segment};
-use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_pages, read_superblocks};
+use crate::machine::read::{read_manifest, read_map_page, read_page_at, read_pages, read_patch_part, read_superblocks};
 use crate::machine::refusals::Refusals;
 use crate::machine::report::Recovery;
 use crate::machine::scheduler::Scheduler;
 use crate::machine::space::Space;
 use crate::machine::state::ArrayState;
 use crate::machine::volume::{Volume, Volumes};
-use blockmap::{Absent, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE};
+use blockmap::{Absent, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes, SlotId};
 use ondisk::{
-    LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, SECTOR_BYTES, SlotSums, Superblock, superblock_offset,
+    LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Patch, PatchedPage, SECTOR_BYTES, SlotSums,
+    Superblock, decode_patches, superblock_offset,
 };
 use platform::{Disk, DiskError, Durability};
+use std::collections::BTreeMap;
 use types::Lsn;
 use wal::{Chain, LogOp, Replay, ReplayError, Ring};
 
@@ -57,6 +59,7 @@ impl Core {
         let options = options.unwrap_or_else(|| Options::for_geometry(&superblock.geometry));
         let mut core = Self::assemble(&superblock, manifest, options);
         core.read_directory(disk, slot_pages, &directory)?;
+        core.read_patches(disk)?;
         match sums {
             Some(sums) => core.trust_slots(sums)?,
             None => core.count_slots(disk)?,
@@ -111,7 +114,7 @@ impl Core {
         let streams = OrderedStreams::restore(manifest.streams, superblock.geometry.log_bytes);
         let ring = Ring::new(superblock.geometry.log_bytes, superblock.log.head);
         Core {
-            checkpointer: Checkpointer::new(superblock, manifest.directory),
+            checkpointer: Checkpointer::new(superblock, manifest.directory, manifest.patches),
             state: ArrayState::new(options, superblock.geometry, superblock.array, volumes, manifest.values, streams),
             log: Log::new(chain_at(superblock), ring),
             scheduler: Scheduler::new(options.write_cache),
@@ -137,6 +140,55 @@ impl Core {
         }
         slot_directory.truncate(pages as usize);
         if slot_directory.len() == pages as usize { Ok(()) } else { Err(RecoverError::Damaged("the slot directory")) }
+    }
+
+    /// Reads the patches of pages, oldest list first.
+    fn read_patches(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
+        // Free slots and use of the pages that have patches in the end. Those of others are in
+        // their locations.
+        let mut patched = BTreeMap::new();
+        for list in self.checkpointer.patches.lists() {
+            for part in &list.parts {
+                let bytes = read_patch_part(disk, &self.state.geometry, &self.space.pool, part)
+                    .ok_or(RecoverError::LostPatches)?;
+                for patch in decode_patches(bytes).ok_or(RecoverError::LostPatches)? {
+                    self.apply_patch(patch, list.sequence, &mut patched).ok_or(RecoverError::LostPatches)?;
+                }
+            }
+        }
+        for (page, stated) in patched {
+            let location = self.checkpointer.slot_directory.get_mut(page as usize).filter(|at| at.sectors > 0);
+            let location = location.ok_or(RecoverError::LostPatches)?;
+            (location.free, location.used_for) = stated;
+        }
+        Ok(())
+    }
+
+    /// Adds a patch to those of its page. `None` if its content is not valid.
+    fn apply_patch(&mut self, patch: Patch, list: u64, patched: &mut BTreeMap<u32, (u16, u8)>) -> Option<()> {
+        let map = &mut self.state.map;
+        match patch {
+            Patch::Slots(PatchedPage::Slots { page, free, used_for }, entries) => {
+                patched.insert(page, (free, used_for));
+                let slot = |(index, bytes)| (index, SlotBytes::from_bytes(bytes));
+                map.slots.patches.add(page, list, &entries.into_iter().map(slot).collect::<Vec<_>>());
+            }
+            Patch::Leaf(PatchedPage::Leaf(leaf), entries) => {
+                let is_of_leaf = |reference: &Ref| !matches!(reference.target(), RefTarget::Page(_));
+                let reference = |(index, bits)| Some((index, Ref::from_bits(bits).filter(is_of_leaf)?));
+                let entries = entries.into_iter().map(reference).collect::<Option<Vec<_>>>()?;
+                map.pages.patches.add(leaf_id(leaf)?, list, &entries);
+            }
+            Patch::Void(PatchedPage::Slots { page, .. }) => {
+                patched.remove(&page);
+                map.slots.patches.remove(page);
+            }
+            Patch::Void(PatchedPage::Leaf(leaf)) => {
+                map.pages.patches.remove(leaf_id(leaf)?);
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     /// Takes the sums and the free slots of each page from the checkpoint. Pages of the slot table
@@ -337,6 +389,14 @@ impl Core {
             }
         }
         Ok(has_actions)
+    }
+}
+
+/// Returns the leaf that a patch names.
+fn leaf_id(bits: u64) -> Option<SlotId> {
+    match Ref::from_bits(bits)?.target() {
+        RefTarget::Page(id) => Some(id),
+        _ => None,
     }
 }
 

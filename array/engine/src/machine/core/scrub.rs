@@ -3,7 +3,7 @@
 use super::Core;
 use crate::machine::scrub::{PinnedCheckpoint, PinnedSegment};
 use blockmap::{Ref, RefTarget, SlotId};
-use ondisk::{PageLocation, SummaryEntry, SummaryItem};
+use ondisk::{PageLocation, PatchPart, SummaryEntry, SummaryItem};
 
 impl Core {
     /// Pins the newest checkpoint.
@@ -13,7 +13,7 @@ impl Core {
 
     /// Pins a segment that holds something; `None` for one that does not.
     pub fn pin_segment(&self, segment: u32) -> Option<PinnedSegment> {
-        PinnedSegment::new(segment, &self.space.pool, &self.state)
+        PinnedSegment::new(segment, &self.space.pool, &self.checkpointer, &self.state)
     }
 
     /// Returns a mark for [`Core::was_quiet`]; `None` while the segment is being written, and after
@@ -71,6 +71,13 @@ impl Core {
             },
         }
         true
+    }
+
+    /// Makes the next checkpoint store a part of a patch list elsewhere, from an intact copy or, if
+    /// there is none, from memory.
+    pub(crate) fn rewrite_patches(&mut self, part: &PatchPart, stored: Option<&[u8]>) {
+        self.checkpointer.patches.store_again(part, stored);
+        self.request_checkpoint();
     }
 }
 

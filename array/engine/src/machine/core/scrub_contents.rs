@@ -8,7 +8,7 @@ use super::Core;
 use crate::machine::read::read_page_at;
 use crate::machine::scrub::PinnedSegment;
 use blockmap::{Ref, RefTarget};
-use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary};
+use ondisk::{PatchPart, SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary};
 use platform::Disk;
 use rustc_hash::FxHashSet;
 
@@ -26,6 +26,8 @@ pub struct SegmentContents {
     entries: Vec<SummaryEntry>,
     /// Sector of a summary that could not be read.
     bad_summary: Option<u32>,
+    /// Parts of patch lists with a copy that does not pass its checksum.
+    bad_parts: Vec<PatchPart>,
 }
 
 /// Stored bytes that do not match their checksum.
@@ -55,12 +57,14 @@ impl SegmentContents {
         }
         let id = SummaryId { array: pinned.array, segment: pinned.segment, usage: pinned.usage };
         let (entries, bad_summary) = list_entries(id, pinned.summary, &copies);
-        Some(Self { copies, entries, bad_summary })
+        let is_bad = |part: &&PatchPart| copies.iter().any(|copy| intact_part(copy, part).is_none());
+        let bad_parts = pinned.parts.iter().filter(is_bad).copied().collect();
+        Some(Self { copies, entries, bad_summary, bad_parts })
     }
 
     /// True if every copy of everything passes its checksum.
     pub fn is_intact(&self) -> bool {
-        self.bad_summary.is_none() && self.suspects().is_empty()
+        self.bad_summary.is_none() && self.bad_parts.is_empty() && self.suspects().is_empty()
     }
 
     /// Repairs bad metadata from memory or from its other copy, and returns the rest.
@@ -71,6 +75,10 @@ impl SegmentContents {
             damage
                 .descriptions
                 .push(format!("summary at sector {sector} of segment {segment} cannot be read; segment not checked"));
+        }
+        for part in &self.bad_parts {
+            let good = self.copies.iter().find_map(|copy| intact_part(copy, part));
+            access.with_core(|core| core.rewrite_patches(part, good));
         }
         for Suspect { entry, good } in self.suspects() {
             let is_repaired = with_slot_loaded(access, disk, &entry, |core| {
@@ -105,6 +113,12 @@ impl SegmentContents {
         };
         self.entries.iter().filter_map(check).collect()
     }
+}
+
+/// Returns the bytes of a part of a patch list, if they pass its checksum.
+fn intact_part<'c>(copy: &'c [u8], part: &PatchPart) -> Option<&'c [u8]> {
+    let from = part.sector as usize * SECTOR;
+    copy.get(from..from + part.bytes as usize).filter(|bytes| crc_fast::crc32_iscsi(bytes) == part.crc)
 }
 
 /// Reads a range. Sectors that the drive cannot read become zeros, which match no checksum.

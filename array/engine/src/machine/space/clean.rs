@@ -13,7 +13,7 @@ use crate::machine::pool::{Kind, Phase, Segment};
 use crate::machine::state::ArrayState;
 use blockmap::{Absent, MAX_GROUP_BLOCKS, Ref, RefTarget};
 use bytes::Bytes;
-use ondisk::{ArrayGeometry, SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary};
+use ondisk::{ArrayGeometry, PatchPart, SECTOR_BYTES, SummaryEntry, SummaryId, SummaryItem, decode_summary};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use types::BLOCK_BYTES;
@@ -210,6 +210,7 @@ impl Space {
         self.cleaner.given_up.insert(victim);
         let entries = bytes.as_ref().and_then(|bytes| self.live_entries(victim, bytes, cx));
         if let (Some(bytes), Some(entries)) = (bytes, entries) {
+            self.cleaner.has_marked_pages |= move_parts(victim, &bytes, cx.checkpointer);
             self.cleaner.phase = CleanerPhase::Relocating;
             let origin = cx.dirty.begin_write();
             let unreadable = BTreeSet::new();
@@ -323,6 +324,17 @@ impl Space {
         live.sort_by_key(|entry: &SummaryEntry| (entry.sector, entry.index));
         Some(live.into())
     }
+}
+
+/// Moves the parts of patch lists in a segment that was read. True if there are any.
+fn move_parts(victim: u32, bytes: &Bytes, checkpointer: &mut Checkpointer) -> bool {
+    let is_here = |part: &&PatchPart| part.segment == victim;
+    let parts: Vec<PatchPart> = checkpointer.patches.parts().filter(is_here).copied().collect();
+    for part in &parts {
+        let from = part.sector as usize * SECTOR_BYTES as usize;
+        checkpointer.patches.store_again(part, bytes.get(from..from + part.bytes as usize));
+    }
+    !parts.is_empty()
 }
 
 /// Returns the pages of the slot table that the next groups need and that are not loaded.
