@@ -17,8 +17,8 @@ pub use machine::{
 };
 pub use service::{
     BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
-    MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink, SlowIo, SpaceByFamily, Tag,
-    VolumeSpace, call,
+    MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Recompression, Reply, Service, Sink, SlowIo,
+    SpaceByFamily, Tag, VolumeSpace, call,
 };
 pub use stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
 pub use stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamService, StreamSink, StreamStatus};

@@ -288,6 +288,8 @@ pub struct PoolSpace {
     pub changes: u64,
     /// Bytes written to the drive.
     pub drive_writes: DriveWrites,
+    /// Data compressed again while the array was quiet.
+    pub recompression: Recompression,
     /// The file system below has no space for the pool's next segments, so writes fail as if the
     /// pool were full.
     pub backing_fs_full: bool,
@@ -342,6 +344,15 @@ impl DriveWrites {
         let pages = self.pages() + self.patches;
         self.log + self.data + self.moved + pages + self.summaries + self.manifest + self.superblock
     }
+}
+
+/// Data that was compressed again while the array was quiet, in bytes, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recompression {
+    /// Space that it took before.
+    pub before: u64,
+    /// Space that it takes since.
+    pub after: u64,
 }
 
 /// Space of one volume, in bytes. Exact when queried; takes constant time.

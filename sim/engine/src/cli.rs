@@ -191,7 +191,7 @@ fn print_findings<S: SimSubject>(campaign: &CrashCampaign, findings: &CampaignFi
 
 fn print_totals(totals: &Totals) {
     let Totals { runs, crashes, crashes_in_recovery, process_crashes, failures, ios, .. } = totals;
-    let Totals { damages, closed, hung, fscks, accounting_checks, censuses, scrubs, .. } = totals;
+    let Totals { damages, closed, hung, fscks, accounting_checks, censuses, scrubs, recompressions, .. } = totals;
     let Totals { submitted, answered, refused, present, absent, .. } = totals;
     out(&format!(
         "{runs} runs, {crashes} crashes ({crashes_in_recovery} during recovery, {process_crashes} of the process only)"
@@ -204,6 +204,7 @@ fn print_totals(totals: &Totals) {
         "{accounting_checks} comparisons of space accounting, {censuses} counts and audits and {scrubs} scrubs of a \
          segment under load"
     ));
+    out(&format!("{recompressions} of the opened arrays compressed stored data again"));
     out(&format!("{submitted} operations, {answered} answered, {refused} refused for lack of space"));
     out(&format!("{} unanswered at a crash: {present} present after it, {absent} absent", present + absent));
 }

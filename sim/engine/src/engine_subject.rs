@@ -136,6 +136,7 @@ impl SimSubject for EngineSubject {
             Some(8 << 10),
             Some(segment_bytes / 2),
         ]);
+        options.recompress_after = Rng::part(rng.clone().next_u64(), 5).pick(&[None, None, Some(0), Some(1)]);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
         EngineSetup { geometry, options, space, is_small, bug: None }
     }
@@ -308,6 +309,10 @@ impl SimSubject for EngineSubject {
 
     fn is_settled(&self) -> bool {
         self.core.is_settled()
+    }
+
+    fn has_recompressed(&self) -> bool {
+        self.core.space().recompression.before > 0
     }
 
     fn check_accounting(&self, disk: &dyn Disk, selector: u64) -> Result<(), String> {

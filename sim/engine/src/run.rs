@@ -253,6 +253,7 @@ impl<S: SimSubject> Run<'_, S> {
         let result = self.work(disk, &mut machine, &pace);
         self.report.totals.ios += disk.done();
         self.report.totals.hung += machine.hung;
+        self.report.totals.recompressions += u64::from(machine.subject.has_recompressed());
         self.drain_notes(&mut machine);
         result?;
         self.pins.clear();

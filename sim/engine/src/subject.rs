@@ -184,6 +184,10 @@ pub trait SimSubject: Sized {
     fn is_settled(&self) -> bool {
         true
     }
+    /// Returns whether it has compressed stored data again since it was opened.
+    fn has_recompressed(&self) -> bool {
+        false
+    }
     /// Compares space accounting with the drive, directly after a checkpoint. `selector` is a
     /// random number that chooses the owner of each volume.
     fn check_accounting(&self, disk: &dyn Disk, selector: u64) -> Result<(), String>;

@@ -68,4 +68,6 @@ totals! {
     censuses,
     /// Segments scrubbed under load.
     scrubs,
+    /// Times that the array was open and compressed stored data again.
+    recompressions,
 }

@@ -47,6 +47,8 @@ pub(crate) struct Relocation {
     pub(crate) usage: u64,
     /// Sectors that its blocks take in their new places so far.
     pub(crate) moved: u64,
+    /// Its live sectors before, if it is compressed again to save space and not emptied for space.
+    pub(crate) recompressed: Option<u32>,
 }
 
 /// The state of the cleaner.

@@ -26,6 +26,8 @@ use types::BLOCK_BYTES;
 const MAX_CHUNK_WRITES: u32 = 4;
 /// Blocks of one batch.
 const BATCH_BLOCKS: usize = 256;
+/// Index of the open segment of blocks that the cleaner moved.
+const MOVED: usize = 1;
 /// Batches in flight at the same time.
 const MAX_BATCHES: usize = 3;
 

@@ -54,6 +54,8 @@ pub(crate) enum WorkPurpose {
     RebuildIndex,
     /// Read the summaries near a block that was found equal.
     Neighbours,
+    /// Compress a sample of a segment, in this use of it, to know what that would save.
+    Survey { segment: u32, usage: u64 },
 }
 
 /// The queue of actions, and the purposes of I/O and work in flight.

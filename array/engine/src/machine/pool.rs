@@ -104,6 +104,8 @@ pub(crate) struct Pool {
     held: Vec<u32>,
     /// The pin of each segment, made for its first reader.
     pins: Vec<OnceLock<Arc<()>>>,
+    /// The use of each segment that was surveyed last, see [`Pool::unsurveyed`].
+    surveyed: Vec<Option<u64>>,
     /// Readers of whole checkpoints.
     checkpoint_readers: Vec<Weak<CheckpointPins>>,
     next_usage: u64,
@@ -131,6 +133,7 @@ impl Pool {
         let (live_sectors, live_data_sectors) = (live(None), live(Some(Kind::Data)));
         Self {
             pins: segments.iter().map(|_| OnceLock::new()).collect(),
+            surveyed: vec![None; segments.len()],
             segments,
             ready: VecDeque::new(),
             unallocated: VecDeque::new(),
@@ -158,6 +161,7 @@ impl Pool {
         self.grown.extend(self.segments.len() as u32..segments);
         self.segments.resize(segments as usize, Segment::FREE);
         self.pins.resize_with(segments as usize, OnceLock::new);
+        self.surveyed.resize(segments as usize, None);
     }
 
     /// The checkpoint that added segments is valid: they may be used.
@@ -334,6 +338,22 @@ impl Pool {
     pub(crate) fn discarded(&mut self, segment: u32) {
         self.discards.ended();
         self.unallocated.push_back(segment);
+    }
+
+    /// Notes whether it is known how much a segment, in this use of it, would gain by compressing it
+    /// again.
+    pub(crate) fn note_survey(&mut self, segment: u32, usage: u64, is_surveyed: bool) {
+        self.surveyed[segment as usize] = is_surveyed.then_some(usage);
+    }
+
+    /// Returns the oldest sealed segment of data of which that is not known.
+    pub(crate) fn unsurveyed(&self) -> Option<u32> {
+        let is_unknown = |(_, (segment, surveyed)): &(u32, (&Segment, &Option<u64>))| {
+            let is_data = segment.kind == Kind::Data && segment.phase == Phase::Sealed && segment.live > 0;
+            is_data && segment.summary.is_some() && **surveyed != Some(segment.usage)
+        };
+        let all = (0..).zip(self.segments.iter().zip(&self.surveyed));
+        all.filter(is_unknown).min_by_key(|(_, (segment, _))| segment.usage).map(|(segment, _)| segment)
     }
 
     /// Adds live sectors to a segment.

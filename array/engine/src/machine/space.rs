@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod clean;
+mod recompress;
 
 use super::backpressure::{Backpressure, ReplayReserve};
 use super::checkpointer::Checkpointer;
@@ -10,6 +11,7 @@ use super::dirty::DirtyBlocks;
 use super::dispatcher::{Dispatcher, IoPurpose};
 use super::io::Io;
 use super::pool::{Kind, Pool};
+use super::recompressor::Recompressor;
 use super::state::ArrayState;
 use ondisk::{ArrayGeometry, SECTOR_BYTES};
 use types::BLOCK_BYTES;
@@ -35,6 +37,7 @@ pub(crate) struct Space {
     pub(crate) backpressure: Backpressure,
     replay_reserve: ReplayReserve,
     pub(crate) cleaner: Cleaner,
+    pub(crate) recompressor: Recompressor,
     /// Bytes that hosts have stored since the array was opened.
     pub(crate) data_stored: u64,
 }
@@ -46,13 +49,16 @@ impl Space {
             pool,
             backpressure: Backpressure::default(),
             cleaner: Cleaner::default(),
+            recompressor: Recompressor::default(),
             data_stored: 0,
         }
     }
 
-    /// A record was admitted or replayed: a later replay needs space for it.
+    /// A record was admitted or replayed: a later replay needs space for it. Many of them end
+    /// recompression.
     pub(crate) fn reserve_replay(&mut self, record: &[LogOp]) {
         self.replay_reserve.admit(record);
+        self.recompressor.changed(record);
     }
 
     /// Returns the segments that one checkpoint may take.
@@ -119,13 +125,17 @@ impl Space {
 
     /// True if free segments are so few that the cleaner should make some.
     pub(crate) fn is_short_of_space(&self, view: View<'_>) -> bool {
-        let View { state, checkpointer, .. } = view;
+        let margin = self.margin(view.state, view.checkpointer);
+        let free = self.pool.free() + self.pool.coming();
+        self.backpressure.space || free < self.reserve(view.state, view.checkpointer) + margin
+    }
+
+    /// Returns the free segments beyond the reserve below which the cleaner makes more.
+    fn margin(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
         let dirty = state.options.dirty_limit.div_ceil(state.geometry.segment_bytes);
         let margin = self.checkpoint_segments(state, checkpointer) + dirty;
         // A small pool cannot keep this much free.
-        let most = (u64::from(state.geometry.segments()) / 16).max(2);
-        let free = self.pool.free() + self.pool.coming();
-        self.backpressure.space || free < self.reserve(state, checkpointer) + margin.min(most)
+        margin.min((u64::from(state.geometry.segments()) / 16).max(2))
     }
 
     /// Returns the segments that hosts have filled since the array was opened, rounded up.
@@ -138,6 +148,7 @@ impl Space {
         self.backpressure.log
             || self.backpressure.metadata
             || self.is_reclaim_due(view)
+            || self.is_recompression_checkpoint_due(view)
             || self.cleaner.is_waiting_for_checkpoint()
     }
 
@@ -145,6 +156,7 @@ impl Space {
     pub(crate) fn checkpoint_frozen(&mut self, geometry: &ArrayGeometry, dirty: &DirtyBlocks) {
         self.replay_reserve.frozen(self.pool.free_at_restart());
         self.assess_relocation(geometry, dirty);
+        self.recompressor.frozen();
         let stored = self.stored_segments(geometry);
         self.cleaner.frozen(self.pool.used(), self.pool.live_sectors().0, stored);
     }

@@ -8,11 +8,12 @@ use super::dirty::{DirtyBlock, DirtyBlocks};
 use super::group::{GroupCache, StoredGroup};
 use super::options::Options;
 use super::ordered::OrderedStreams;
-use super::pool::Pool;
+use super::pool::{Kind, Phase, Pool};
+use super::summary_chain::SummaryChain;
 use super::volume::Volumes;
 use blockmap::{Freed, Map, Page, Ref, Root, SlotId, SlotPlace};
 use bytes::Bytes;
-use ondisk::{ArrayGeometry, manifest_value_bytes};
+use ondisk::{ArrayGeometry, SummaryId, manifest_value_bytes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::VolumeId;
@@ -107,6 +108,20 @@ impl ArrayState {
         let place = slot.place?;
         let usage = pool.segments()[place.segment as usize].usage;
         Some((StoredGroup::new(&self.geometry, &slot, place, usage), place.index))
+    }
+
+    /// Returns the summaries of a sealed data segment that holds something.
+    pub(crate) fn summaries_of(&self, pool: &Pool, segment: u32) -> Option<SummaryChain> {
+        let held = pool.segments().get(segment as usize)?;
+        if held.kind != Kind::Data || held.phase != Phase::Sealed || held.live == 0 {
+            return None;
+        }
+        Some(SummaryChain {
+            id: SummaryId { array: self.array, segment, usage: held.usage },
+            start: self.geometry.segment_start(segment),
+            bytes: self.geometry.segment_bytes,
+            last: held.summary?,
+        })
     }
 
     /// Loads a page of the slot table from its stored bytes. False if they are not such a page, or

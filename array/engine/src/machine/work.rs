@@ -2,8 +2,10 @@
 //! executes it, as an [`Action`](super::io::Action).
 
 use super::group::{GroupCache, StoredGroup, block};
+use super::summary_chain::SummaryChain;
+use super::survey::{Survey, SurveyResult};
 use bytes::Bytes;
-use ondisk::{SECTOR_BYTES, SummaryEntry, SummaryId, decode_summary, summary_bytes};
+use ondisk::SummaryEntry;
 use platform::Disk;
 use reduction::Scratch;
 use smallvec::SmallVec;
@@ -23,6 +25,7 @@ enum Kind {
     Fingerprint(Vec<Bytes>),
     Reduce(Reduction),
     Summaries(SummaryChain),
+    Survey(Survey),
 }
 
 /// Blocks to compare and groups to compress.
@@ -48,17 +51,6 @@ pub(crate) enum Effort {
     Cold,
 }
 
-/// The summaries of a segment, from the last one to the first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SummaryChain {
-    pub(crate) id: SummaryId,
-    /// First byte of the segment on the drive, and its length.
-    pub(crate) start: u64,
-    pub(crate) bytes: u64,
-    /// Sector of the last summary.
-    pub(crate) last: u32,
-}
-
 /// A group as it is stored.
 #[derive(Clone, Debug)]
 pub(crate) enum PackedGroup {
@@ -77,6 +69,7 @@ pub(crate) enum Done {
     Fingerprints(Vec<u128>),
     Reduced { equal: Vec<bool>, groups: Vec<PackedGroup> },
     Summaries(Vec<SummaryEntry>),
+    Surveyed(SurveyResult),
 }
 
 impl Work {
@@ -92,9 +85,13 @@ impl Work {
         Self(Kind::Summaries(chain))
     }
 
+    pub(crate) fn survey(survey: Survey) -> Self {
+        Self(Kind::Survey(survey))
+    }
+
     /// True for work that no request waits for and that may take long.
     pub(crate) fn is_upkeep(&self) -> bool {
-        matches!(self.0, Kind::Summaries(_))
+        matches!(self.0, Kind::Summaries(_) | Kind::Survey(_))
     }
 
     /// Executes the work. Blocks while it reads from the drive.
@@ -105,6 +102,7 @@ impl Work {
             }
             Kind::Reduce(reduction) => reduction.perform(disk),
             Kind::Summaries(chain) => Done::Summaries(chain.read(disk)),
+            Kind::Survey(survey) => Done::Surveyed(SCRATCH.with_borrow_mut(|scratch| survey.perform(disk, scratch))),
         })
     }
 }
@@ -149,37 +147,5 @@ fn pack(blocks: &[Bytes], effort: Effort, scratch: &mut Scratch) -> PackedGroup 
             PackedGroup::Compressed(bytes, crc)
         }
         None => PackedGroup::Raw(blocks.iter().map(|block| crc_fast::crc32_iscsi(block)).collect()),
-    }
-}
-
-impl SummaryChain {
-    /// Returns the entries that can be read: the index is a hint.
-    fn read(&self, disk: &dyn Disk) -> Vec<SummaryEntry> {
-        let mut all = Vec::new();
-        let mut next = Some(self.last);
-        while let Some(sector) = next {
-            let from = u64::from(sector) * SECTOR_BYTES;
-            let Some((entries, previous)) = self.read_one(disk, from) else { break };
-            all.extend(entries);
-            next = previous.filter(|previous| *previous < sector);
-        }
-        all
-    }
-
-    fn read_one(&self, disk: &dyn Disk, from: u64) -> Option<(Vec<SummaryEntry>, Option<u32>)> {
-        let read = |bytes: usize| {
-            let available = self.bytes.checked_sub(from)?;
-            let mut buffer = vec![0; bytes.min(available as usize)];
-            disk.read_at(self.start + from, &mut buffer).ok()?;
-            Some(buffer)
-        };
-        // Most summaries are this short, so one read is enough.
-        let short = read(8 * SECTOR_BYTES as usize)?;
-        let count = u32::from_le_bytes(short.get(12..16)?.try_into().ok()?) as usize;
-        let bytes = summary_bytes(count.min(1 << 16));
-        if bytes <= short.len() {
-            return decode_summary(self.id, &short);
-        }
-        decode_summary(self.id, &read(bytes)?)
     }
 }

@@ -65,6 +65,7 @@ fn runs_have_every_kind_of_fault() {
         (totals.hung, "hung accesses"),
         (totals.censuses, "counts under load"),
         (totals.scrubs, "scrubs under load"),
+        (totals.recompressions, "recompressions"),
     ] {
         assert!(count > 0, "no {name} in {totals:?}");
     }

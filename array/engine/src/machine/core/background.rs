@@ -66,6 +66,7 @@ impl Core {
         }
         self.loader.retry_drops();
         self.space.retry_cleaning();
+        self.space.recompressor.slow_tick();
         self.space.pool.retry_allocation();
         if self.stopped.is_none() {
             self.space.plan_discards(&self.state, &self.checkpointer);

@@ -102,6 +102,10 @@ impl Core {
                 destager.neighbours_read(&entries);
                 Ok(())
             }
+            (WorkPurpose::Survey { segment, usage }, Done::Surveyed(result)) => {
+                cx.space.surveyed(segment, usage, result, &cx.state.options);
+                Ok(())
+            }
             _ => return self.stop_inconsistent("result of work has the wrong kind"),
         };
         self.stop_on_error(result);

@@ -49,6 +49,7 @@ impl Core {
             data_stored: self.space.data_stored,
             changes: self.log.last().0,
             drive_writes: self.dispatcher.writes,
+            recompression: self.space.recompressor.counts(),
             backing_fs_full: pool.is_exhausted_below(self.space.ready_target(&self.state, &self.checkpointer)),
         }
     }

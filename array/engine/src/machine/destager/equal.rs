@@ -6,12 +6,12 @@ use crate::machine::batch::{Batch, Pair};
 use crate::machine::dirty::{ALL_SECTORS, Origin, Ticket};
 use crate::machine::dispatcher::{Dispatcher, WorkPurpose};
 use crate::machine::page_loader::PageWaiter;
-use crate::machine::pool::{Kind, Phase, Pool};
+use crate::machine::pool::{Kind, Pool};
 use crate::machine::state::ArrayState;
-use crate::machine::work::{Reduction, SummaryChain, Work};
+use crate::machine::work::{Reduction, Work};
 use blockmap::{Absent, Ref, RefTarget, SlotId};
 use bytes::Bytes;
-use ondisk::{SummaryEntry, SummaryId, SummaryItem};
+use ondisk::{SummaryEntry, SummaryItem};
 use std::collections::BTreeSet;
 
 /// A candidate that the index names.
@@ -166,7 +166,7 @@ impl Destager {
                 return;
             };
             self.dedup.rebuild = Some(segment + 1);
-            if let Some(chain) = summaries_of(segment, state, pool) {
+            if let Some(chain) = state.summaries_of(pool, segment) {
                 self.dedup.is_rebuilding = true;
                 dispatcher.start_work(Work::summaries(chain), WorkPurpose::RebuildIndex);
             }
@@ -192,7 +192,7 @@ impl Destager {
         }
         let Some(place) = state.map.slots.get(found).and_then(|slot| slot.place) else { return };
         let usage = pool.segments()[place.segment as usize].usage;
-        let Some(chain) = summaries_of(place.segment, state, pool) else { return };
+        let Some(chain) = state.summaries_of(pool, place.segment) else { return };
         if self.dedup.wants_neighbours(usage) {
             self.dedup.is_reading_neighbours = true;
             dispatcher.start_work(Work::summaries(chain), WorkPurpose::Neighbours);
@@ -205,20 +205,6 @@ impl Destager {
         let blocks = entries.iter().filter_map(fingerprint_of).map(|(fingerprint, id)| (fingerprint, id.slot));
         self.dedup.extend_neighbours(blocks);
     }
-}
-
-/// Returns the summaries of a sealed data segment that holds something.
-fn summaries_of(segment: u32, state: &ArrayState, pool: &Pool) -> Option<SummaryChain> {
-    let held = pool.segments().get(segment as usize)?;
-    if held.kind != Kind::Data || held.phase != Phase::Sealed || held.live == 0 {
-        return None;
-    }
-    Some(SummaryChain {
-        id: SummaryId { array: state.array, segment, usage: held.usage },
-        start: state.geometry.segment_start(segment),
-        bytes: state.geometry.segment_bytes,
-        last: held.summary?,
-    })
 }
 
 fn fingerprint_of(entry: &SummaryEntry) -> Option<(u128, SlotId)> {

@@ -1,6 +1,6 @@
 //! Placement: starts the reduction of a batch, and appends its groups to the open data segments.
 
-use super::{DestageContext, Destager, OpenSegment};
+use super::{DestageContext, Destager, MOVED, OpenSegment};
 use crate::machine::batch::{Batch, Pair};
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::dirty::{DirtyBlock, Ticket};
@@ -120,7 +120,7 @@ impl Destager {
             true => cx.space.spare_for_moved(self.view(cx)),
             false => cx.space.checkpoint_segments(cx.state, cx.checkpointer),
         };
-        let own = usize::from(is_moved);
+        let own = if is_moved { MOVED } else { 0 };
         let appended = match self.append_group(own, group, bytes, crc, spare, cx) {
             // The last free sectors are in the other open segment.
             None => self.append_to_open(1 - own, group, bytes, crc).map(|place| (1 - own, place)),
@@ -183,6 +183,8 @@ impl Destager {
             cx.space.pool.seal(writer.fill());
         }
         let fill = cx.space.pool.open(Kind::Data, spare)?;
+        // Moved blocks are compressed with the greatest effort: another one would gain nothing.
+        cx.space.pool.note_survey(fill.segment, fill.usage, open == MOVED);
         self.open[open].writer = Some(SegmentWriter::new(cx.state.array, cx.state.geometry, fill));
         self.append_to_open(open, group, bytes, crc)
     }

@@ -33,7 +33,7 @@ pub(crate) struct CleanContext<'a> {
 }
 
 impl CleanContext<'_> {
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         View { state: self.state, checkpointer: self.checkpointer, dirty: self.dirty }
     }
 }
@@ -44,15 +44,20 @@ impl Space {
         let unplaced = view.dirty.unplaced_moved();
         match self.cleaner.phase {
             CleanerPhase::Reading => false,
-            CleanerPhase::Relocating => self.cleaner.loads == 0 && unplaced < max_moved(view.state),
+            CleanerPhase::Relocating => {
+                let may_continue = unplaced < max_moved(view.state) && !self.is_recompression_pausing();
+                self.cleaner.loads == 0 && (may_continue || self.must_end_recompression(view))
+            }
             CleanerPhase::Placing => unplaced == 0,
             // Blocks of hosts that still need the space go first.
             CleanerPhase::Idle => {
-                !self.cleaner.has_marked_pages
-                    && self.is_short_of_space(view)
-                    && (self.cleaner.is_retry_due
-                        || self.may_have_victim(self.backpressure.space, &view.state.geometry))
-                    && (self.may_move(view) || view.dirty.unplaced() == 0)
+                let has_work = || {
+                    self.is_short_of_space(view)
+                        && (self.cleaner.is_retry_due
+                            || self.may_have_victim(self.backpressure.space, &view.state.geometry))
+                        && (self.may_move(view) || view.dirty.unplaced() == 0)
+                };
+                !self.cleaner.has_marked_pages && (has_work() || self.is_recompression_due(view))
             }
         }
     }
@@ -62,9 +67,12 @@ impl Space {
     /// pages of metadata that all of them change are then stored once.
     pub(super) fn is_reclaim_due(&self, view: View<'_>) -> bool {
         let continues = self.may_move(view) && (self.cleaner.phase != CleanerPhase::Idle || self.is_cleaning_due(view));
-        let dead = self.pool.dead();
-        let is_enough = dead >= (self.pool.ready() / 4).max(MIN_EMPTIED_PER_CHECKPOINT);
-        dead > 0 && self.is_short_of_space(view) && (is_enough || !continues)
+        self.pool.dead() > 0 && self.is_short_of_space(view) && (self.is_enough_empty(self.pool.dead()) || !continues)
+    }
+
+    /// True if so many empty segments are worth a checkpoint.
+    pub(super) fn is_enough_empty(&self, segments: u64) -> bool {
+        segments >= (self.pool.ready() / 4).max(MIN_EMPTIED_PER_CHECKPOINT)
     }
 
     /// False if a search found no victim and little has changed since.
@@ -157,11 +165,16 @@ impl Space {
             return Ok(());
         }
         if self.cleaner.phase == CleanerPhase::Relocating {
+            if self.must_end_recompression(cx.view()) {
+                self.end_recompression(cx.dirty);
+                return Ok(());
+            }
             return self.relocate(cx);
         }
         self.assess_relocation(&cx.state.geometry, cx.dirty);
         self.cleaner.phase = CleanerPhase::Idle;
         if !self.is_short_of_space(cx.view()) {
+            self.recompress(cx);
             return Ok(());
         }
         let is_retry = std::mem::take(&mut self.cleaner.is_retry_due);
@@ -171,21 +184,28 @@ impl Space {
             return Ok(());
         };
         self.cleaner.nothing_at = None;
-        self.cleaner.phase = CleanerPhase::Reading;
         self.cleaner.kept = self.kept_from_cleaner(cx.view());
-        let Segment { kind, usage, sectors, .. } = self.pool.segments()[victim as usize];
+        let Segment { kind, usage, .. } = self.pool.segments()[victim as usize];
         match kind {
-            Kind::Data => self.cleaner.relocation = Some(Relocation { segment: victim, usage, moved: 0 }),
+            Kind::Data => {
+                self.cleaner.relocation = Some(Relocation { segment: victim, usage, moved: 0, recompressed: None });
+            }
             Kind::Metadata | Kind::Mirror => {
                 let before = (self.pool.used(), self.stored_segments(&cx.state.geometry));
                 self.cleaner.before.get_or_insert(before);
             }
         }
+        self.read_victim(victim, cx);
+        Ok(())
+    }
+
+    /// Reads a segment to relocate what it holds.
+    pub(super) fn read_victim(&mut self, victim: u32, cx: &mut CleanContext<'_>) {
+        self.cleaner.phase = CleanerPhase::Reading;
         let offset = cx.state.geometry.segment_start(victim);
-        let bytes = sectors as usize * SECTOR_BYTES as usize;
+        let bytes = self.pool.segments()[victim as usize].sectors as usize * SECTOR_BYTES as usize;
         let io = Io::Read { offset, bytes, urgency: Urgency::Background };
         cx.dispatcher.start_io(io, IoPurpose::Victim { segment: victim });
-        Ok(())
     }
 
     /// Once the relocated blocks of a data segment have places, notes whether cleaning it gained
@@ -194,9 +214,13 @@ impl Space {
         if self.cleaner.phase != CleanerPhase::Placing || dirty.unplaced_moved() > 0 {
             return;
         }
-        let Some(Relocation { segment, usage, moved }) = self.cleaner.relocation.take() else { return };
+        let Some(Relocation { segment, usage, moved, recompressed }) = self.cleaner.relocation.take() else { return };
         let now = self.pool.segments().get(segment as usize);
-        let is_empty = now.is_none_or(|now| now.usage != usage || now.live == 0);
+        let live = now.filter(|now| now.usage == usage).map_or(0, |now| now.live);
+        let is_empty = live == 0;
+        if let Some(before) = recompressed {
+            return self.recompressor.recompressed(u64::from(before.saturating_sub(live)), moved, is_empty);
+        }
         let has_gained = is_empty && moved <= u64::from(max_live_with_gain(geometry));
         let stored = self.stored_segments(geometry);
         self.cleaner.data.add(has_gained, self.pool.live_sectors().0, stored);
@@ -205,7 +229,7 @@ impl Space {
     /// The victim was read, or could not be (`None`).
     pub(crate) fn victim_read(&mut self, victim: u32, bytes: Option<Bytes>, cx: &mut CleanContext<'_>) {
         self.cleaner.phase = CleanerPhase::Placing;
-        self.cleaner.segments_cleaned += 1;
+        self.cleaner.segments_cleaned += u64::from(!self.is_recompressing());
         // Blocks that stay in it must not make it the next victim at once.
         self.cleaner.given_up.insert(victim);
         let entries = bytes.as_ref().and_then(|bytes| self.live_entries(victim, bytes, cx));
@@ -232,7 +256,7 @@ impl Space {
             return Ok(());
         }
         for _ in 0..GROUPS_PER_TICK {
-            if cx.dirty.unplaced_moved() >= max_moved(cx.state) {
+            if cx.dirty.unplaced_moved() >= max_moved(cx.state) || self.is_recompression_pausing() {
                 break;
             }
             let Some(first) = victim.entries.pop_front() else {
@@ -244,6 +268,7 @@ impl Space {
                 group.extend(victim.entries.pop_front());
             }
             self.relocate_group(&mut victim, &group, cx);
+            self.recompressor.spend(group.len() as u64);
         }
         self.cleaner.victim = Some(victim);
         Ok(())
