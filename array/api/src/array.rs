@@ -68,6 +68,9 @@ pub struct Array {
     /// Bytes written to the drive. (Ibid extension.)
     #[serde(default)]
     pub drive_writes: DriveWrites,
+    /// Data compressed again while hosts wrote little. (Ibid extension.)
+    #[serde(default)]
+    pub recompression: Recompression,
     /// `UTC`: the time zone of the log.
     #[serde(default)]
     pub time_zone: String,
@@ -114,6 +117,17 @@ impl DriveWrites {
     pub fn amplification(&self, bytes: u64) -> Option<f64> {
         (self.host > 0).then(|| bytes as f64 / self.host as f64)
     }
+}
+
+/// Data that was compressed again while hosts wrote little, since the array was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Recompression {
+    /// Space that it took before.
+    pub before: u64,
+    /// Space that it takes since.
+    pub after: u64,
 }
 
 /// Encryption of stored data.

@@ -37,7 +37,7 @@ pub use api_client::{
 };
 pub use array::{
     ApiVersions, Array, ArrayPatch, ArraySpace, DataAtRest, DriveWrites, Encryption, EradicationConfig,
-    EradicationPatch, NamedSpace, ScrubConfig, ScrubConfigPatch, Space,
+    EradicationPatch, NamedSpace, Recompression, ScrubConfig, ScrubConfigPatch, Space,
 };
 pub use array_connection::{
     ArrayConnection, ArrayConnectionKey, ArrayConnectionPatch, ArrayConnectionPath, ArrayConnectionPost,

@@ -6,7 +6,7 @@ use crate::listing::{LIST_PARAMETERS, page};
 use crate::session::IDLE;
 use api::{
     Array, ArrayPatch, ArraySpace, DIALECT_VERSION, DataAtRest, DriveWrites, Encryption, EradicationConfig,
-    EradicationPatch, ErrorCode, ScrubConfig,
+    EradicationPatch, ErrorCode, Recompression, ScrubConfig,
 };
 use catalog::ArrayEdit;
 use types::format_capacity;
@@ -48,6 +48,7 @@ fn show(call: &Call) -> Array {
         },
         threshold_percent: array.settings.threshold_percent,
         drive_writes: drive_writes(call),
+        recompression: recompression(call),
         time_zone: "UTC".to_owned(),
         version: DIALECT_VERSION.to_owned(),
     }
@@ -78,6 +79,11 @@ fn drive_writes(call: &Call) -> DriveWrites {
         superblock: writes.superblock,
         total: writes.total(),
     }
+}
+
+fn recompression(call: &Call) -> Recompression {
+    let recompression = call.app.engine.space().recompression;
+    Recompression { before: recompression.before, after: recompression.after }
 }
 
 /// Answers `GET /arrays`.

@@ -485,6 +485,10 @@ export interface Array {
    */
   program_version: string;
   /**
+   * Data compressed again while hosts wrote little. (Ibid extension.)
+   */
+  recompression: Recompression;
+  /**
    * When and how fast all stored data is verified. (Ibid extension.)
    */
   scrub_config: ScrubConfig;
@@ -2701,6 +2705,20 @@ export interface QosInput {
  * A new quota.
  */
 export type QuotaLimit = number | string;
+
+/**
+ * Data that was compressed again while hosts wrote little, since the array was started.
+ */
+export interface Recompression {
+  /**
+   * Space that it takes since.
+   */
+  after: number;
+  /**
+   * Space that it took before.
+   */
+  before: number;
+}
 
 /**
  * A reference to another object. Both fields are null if there is none, because clients read

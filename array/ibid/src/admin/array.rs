@@ -4,7 +4,7 @@ use crate::access::{self, Access};
 use crate::cli::ArrayCommand;
 use crate::output::{duration, either, facts, json, list, parse_duration, parse_size, print, ratio, time};
 use crate::problem::Problem;
-use api::{Array, ArrayPatch, ArraySpace, DriveWrites, EradicationPatch, ScrubConfig, ScrubConfigPatch};
+use api::{Array, ArrayPatch, ArraySpace, DriveWrites, EradicationPatch, Recompression, ScrubConfig, ScrubConfigPatch};
 use client::{Client, Monitored};
 use platform::files;
 use types::format_capacity;
@@ -105,6 +105,7 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
         ("written", format_capacity(space.r#virtual.unwrap_or_default())),
         ("reduction", format!("{} data, {} total", ratio(space.data_reduction), ratio(space.total_reduction))),
         ("encryption", encryption(&array.encryption)),
+        ("recompressed", recompressed(&array.recompression)),
         ("amplification", amplification(&array.drive_writes)),
     ]))
 }
@@ -112,6 +113,14 @@ fn show(client: &Client, as_json: bool) -> Result<(), Problem> {
 fn encryption(encryption: &api::Encryption) -> String {
     let data = &encryption.data_at_rest;
     if data.enabled { data.algorithm.clone() } else { "none".to_owned() }
+}
+
+/// Describes the data that was compressed again since the start.
+fn recompressed(recompression: &Recompression) -> String {
+    match recompression.before {
+        0 => "-".to_owned(),
+        before => format!("{} to {}", format_capacity(before), format_capacity(recompression.after)),
+    }
 }
 
 /// Describes the bytes written to the drive for each byte that hosts have written.
@@ -189,4 +198,15 @@ fn renew(access: &Access) -> Result<String, Problem> {
         })?;
     }
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recompression_is_shown_as_before_and_after() {
+        assert_eq!(recompressed(&Recompression::default()), "-");
+        assert_eq!(recompressed(&Recompression { before: 3 << 30, after: 5 << 29 }), "3GiB to 2.50GiB");
+    }
 }

@@ -214,3 +214,11 @@ fn drive_writes_are_reported_by_kind() {
         assert_eq!((number(&writes, "host"), number(&writes, "total")), (app.engine.space().drive_writes.host, sum));
     }
 }
+
+#[test]
+fn recompression_is_reported() {
+    let (app, rest) = app_with_volumes();
+    let engine::Recompression { before, after } = app.engine.space().recompression;
+    let array = rest.items("GET", "arrays", "")[0].clone();
+    assert_eq!(array["recompression"], json!({"before": before, "after": after}));
+}
