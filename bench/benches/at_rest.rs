@@ -32,7 +32,7 @@ const SIZE: u64 = 256;
 const ROUNDS: usize = 7;
 const RANDOM_READS: u64 = 4000;
 const FLASH: Duration = Duration::from_micros(80);
-/// Slow ticks in which an array compresses all data.
+/// Slow ticks that are enough for an array to compress all data.
 const SLOW_TICKS: usize = 400;
 
 /// A drive in memory whose reads take additional time.

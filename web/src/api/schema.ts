@@ -1300,6 +1300,10 @@ export interface DriveWrites {
    */
   moved: number;
   /**
+   * Changed entries of leaves and of pages of the slot table, in place of whole pages.
+   */
+  patches: number;
+  /**
    * Pages of the slot table.
    */
   slot_pages: number;

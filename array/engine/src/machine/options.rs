@@ -55,9 +55,9 @@ pub struct Options {
     /// Most bytes of patches of pages on the drive; `None` for the default. 0 stores every page
     /// whole. A simulator sets few, so that its short histories release patches.
     pub max_patch_bytes: Option<u64>,
-    /// Slow ticks in a row with few changes after which all stored data is compressed again, even if
-    /// that saves nothing; `None` for the default, and only data that shrinks. A simulator sets few,
-    /// because its histories are short.
+    /// Slow ticks in a row with few changes after which all stored data is compressed again, even
+    /// if that saves nothing; `None` for the default, and only data that shrinks. A simulator sets
+    /// few, because its histories are short.
     pub recompress_after: Option<u32>,
     /// Last number of a ticket, after which the first one follows; `None` for 2^64 numbers. Any
     /// other value is a bug, which a simulator injects: work in flight then takes a block for

@@ -340,13 +340,13 @@ impl Pool {
         self.unallocated.push_back(segment);
     }
 
-    /// Notes whether it is known how much a segment, in this use of it, would gain by compressing it
+    /// Notes whether a survey knows how much this use of a segment would gain by being compressed
     /// again.
     pub(crate) fn note_survey(&mut self, segment: u32, usage: u64, is_surveyed: bool) {
         self.surveyed[segment as usize] = is_surveyed.then_some(usage);
     }
 
-    /// Returns the oldest sealed segment of data of which that is not known.
+    /// Returns the oldest sealed segment of data without a survey of its present use.
     pub(crate) fn unsurveyed(&self) -> Option<u32> {
         let is_unknown = |(_, (segment, surveyed)): &(u32, (&Segment, &Option<u64>))| {
             let is_data = segment.kind == Kind::Data && segment.phase == Phase::Sealed && segment.live > 0;

@@ -106,7 +106,8 @@ impl Recompressor {
         self.stage = if has_found { RecompressionStage::Surveying } else { RecompressionStage::Finished };
     }
 
-    /// A survey that compressed `blocks` blocks has ended. `chosen` is a segment that gains, and its use.
+    /// A survey that compressed `blocks` blocks has ended. `chosen` is a segment that gains, and
+    /// its use.
     pub(crate) fn surveyed(&mut self, blocks: u64, chosen: Option<(u32, u64)>) {
         self.spend(blocks);
         self.stage = match chosen {
@@ -132,7 +133,7 @@ impl Recompressor {
         self.emptied = 0;
     }
 
-    /// Returns what was compressed again since the array was opened.
+    /// Returns the data that was compressed again since the array was opened.
     pub(crate) fn counts(&self) -> Recompression {
         self.counts
     }

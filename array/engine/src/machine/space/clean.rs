@@ -70,7 +70,7 @@ impl Space {
         self.pool.dead() > 0 && self.is_short_of_space(view) && (self.is_enough_empty(self.pool.dead()) || !continues)
     }
 
-    /// True if so many empty segments are worth a checkpoint.
+    /// True if this number of empty segments is worth a checkpoint.
     pub(super) fn is_enough_empty(&self, segments: u64) -> bool {
         segments >= (self.pool.ready() / 4).max(MIN_EMPTIED_PER_CHECKPOINT)
     }
@@ -199,7 +199,7 @@ impl Space {
         Ok(())
     }
 
-    /// Reads a segment to relocate what it holds.
+    /// Reads a segment to relocate its content.
     pub(super) fn read_victim(&mut self, victim: u32, cx: &mut CleanContext<'_>) {
         self.cleaner.phase = CleanerPhase::Reading;
         let offset = cx.state.geometry.segment_start(victim);

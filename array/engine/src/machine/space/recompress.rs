@@ -11,7 +11,7 @@ use crate::machine::pool::{Kind, Phase, Segment};
 use crate::machine::survey::{Survey, SurveyResult};
 use crate::machine::work::Work;
 
-/// Part of the pool that must be free beyond the space that the cleaner keeps free: space for hosts.
+/// Part of the pool that must be free for hosts, beyond the space that the cleaner keeps free.
 const MIN_FREE_PART: u64 = 16;
 
 impl Space {
@@ -82,7 +82,7 @@ impl Space {
             if is_sealed_data(&now, usage) {
                 let recompressed = Some(now.live);
                 self.cleaner.relocation = Some(Relocation { segment, usage, moved: 0, recompressed });
-                // Hosts keep what they may use.
+                // Hosts keep their space.
                 self.cleaner.kept = self.reserve(cx.state, cx.checkpointer) + 1;
                 self.read_victim(segment, cx);
             }
