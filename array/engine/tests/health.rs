@@ -326,6 +326,10 @@ fn a_scrub_lists_losses_and_repairs_second_copies() {
 fn a_page_with_one_bad_copy_is_stored_again() {
     let (disk, engine) = filled();
     engine.close().unwrap();
+    // Changes a page that is stored, so that the checkpoint at the end stores a patch of it.
+    let (disk, engine) = start(disk);
+    write(&engine, 1, 0, data(9, 8));
+    engine.close().unwrap();
     let regions = layout(&*disk).expect("an intact array");
     assert!(regions.iter().any(|region| region.structure == Structure::PatchList));
     let (disk, engine) = start(disk);
