@@ -12,6 +12,9 @@ use std::hash::Hash;
 /// Entries of a patch beyond which a page is stored whole: half of them.
 pub const MAX_PATCH_ENTRIES: usize = 128;
 
+/// Changes of a page that are entered one by one. More are merged, which copies all entries.
+const FEW_CHANGES: usize = 4;
+
 /// How a checkpoint stores a changed page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frozen<V> {
@@ -73,9 +76,21 @@ impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
             self.by_list.entry(list).or_default().push(page);
             Patched { oldest: list, entries: Vec::new() }
         });
-        let merged = merge(&patched.entries, changes);
-        self.entries = self.entries + merged.len() - patched.entries.len();
-        patched.entries = merged;
+        let before = patched.entries.len();
+        if changes.len() <= FEW_CHANGES {
+            for entry in changes {
+                match patched.entries.binary_search_by_key(&entry.0, |older| older.0) {
+                    Ok(at) => patched.entries[at] = *entry,
+                    Err(at) => {
+                        patched.entries.reserve_exact(1);
+                        patched.entries.insert(at, *entry);
+                    }
+                }
+            }
+        } else {
+            patched.entries = merge(&patched.entries, changes);
+        }
+        self.entries = self.entries + patched.entries.len() - before;
     }
 
     /// Records that `list` stores all entries of a page again.

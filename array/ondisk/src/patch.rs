@@ -1,7 +1,7 @@
 //! Patches: entries of pages that changed since the pages were stored whole. `docs/format.md` lists
 //! their bytes.
 
-use crate::codec::{get_u32, get_u64, take};
+use crate::codec::{get_u32, get_u64};
 use bytes::{Buf, BufMut, Bytes};
 use std::collections::VecDeque;
 
@@ -57,15 +57,33 @@ pub enum PatchedPage {
     Leaf(u64),
 }
 
-/// The effect of a patch on its page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Patch {
-    /// Entries of a page of the slot table, ascending by index. At least one.
-    Slots(PatchedPage, Vec<(u8, [u8; 16])>),
-    /// References of a leaf, ascending by index. At least one.
-    Leaf(PatchedPage, Vec<(u8, u64)>),
+/// A patch as a part holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch<'b> {
+    /// Slots of a page of the slot table.
+    Slots {
+        /// Number of the page.
+        page: u32,
+        /// Free slots after the patch, and use of the slots.
+        stated: (u16, u8),
+        /// The slots, as in a page of the slot table.
+        entries: PatchEntries<'b, 16>,
+    },
+    /// References of the leaf that these 64 bits refer to, each of eight bytes.
+    Leaf(u64, PatchEntries<'b, 8>),
     /// Patches before this one do not apply any more: the page is stored whole, or a leaf is gone.
     Void(PatchedPage),
+}
+
+/// Entries of a page, ascending by index. At least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatchEntries<'b, const N: usize>(&'b [u8]);
+
+impl<const N: usize> PatchEntries<'_, N> {
+    /// Returns the entries: index and encoded value.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, [u8; N])> + '_ {
+        self.0.chunks_exact(1 + N).filter_map(|entry| Some((*entry.first()?, *entry.last_chunk::<N>()?)))
+    }
 }
 
 /// Encodes the patches of a checkpoint.
@@ -155,53 +173,37 @@ impl PatchParts {
     }
 }
 
-/// Decodes the patches of a part. Returns `None` if the bytes, whose checksum is right, are none.
-pub fn decode_patches(mut bytes: Bytes) -> Option<Vec<Patch>> {
-    let input = &mut bytes;
-    let mut patches = Vec::new();
-    while !input.is_empty() {
-        patches.push(decode_patch(input)?);
-    }
-    Some(patches)
-}
-
-fn decode_patch(input: &mut Bytes) -> Option<Patch> {
-    let mut header = take(input, 4)?;
+/// Removes one patch from the front of a part. Returns `None` if the bytes, whose checksum is right,
+/// are none.
+pub fn decode_patch<'b>(part: &mut &'b [u8]) -> Option<Patch<'b>> {
+    let (header, rest) = part.split_at_checked(PATCH_HEADER_BYTES)?;
+    let mut header = header;
     let (kind, what, count) = (header.get_u8(), header.get_u8(), usize::from(header.get_u16_le()));
-    let mut name = take(input, 8)?;
     let page = match kind {
         SLOT_PAGE => {
-            let (page, free, used_for) = (name.get_u32_le(), name.get_u16_le(), name.get_u8());
-            let is_valid = usize::from(free) <= MAX_ENTRIES && used_for < 4 && name.get_u8() == 0;
+            let (page, free, used_for) = (header.get_u32_le(), header.get_u16_le(), header.get_u8());
+            let is_valid = usize::from(free) <= MAX_ENTRIES && used_for < 4 && header.get_u8() == 0;
             is_valid.then_some(PatchedPage::Slots { page, free, used_for })?
         }
-        LEAF => PatchedPage::Leaf(name.get_u64_le()),
+        LEAF => PatchedPage::Leaf(header.get_u64_le()),
         _ => return None,
     };
+    *part = rest;
     match (what, page) {
         (VOID, _) => (count == 0).then_some(Patch::Void(page)),
-        (ENTRIES, PatchedPage::Slots { .. }) => {
-            Some(Patch::Slots(page, decode_entries(input, count, |value: [u8; 16]| value)?))
+        (ENTRIES, PatchedPage::Slots { page, free, used_for }) => {
+            Some(Patch::Slots { page, stated: (free, used_for), entries: decode_entries(part, count)? })
         }
-        (ENTRIES, PatchedPage::Leaf(_)) => Some(Patch::Leaf(page, decode_entries(input, count, u64::from_le_bytes)?)),
+        (ENTRIES, PatchedPage::Leaf(leaf)) => Some(Patch::Leaf(leaf, decode_entries(part, count)?)),
         _ => None,
     }
 }
 
-fn decode_entries<const N: usize, V>(
-    input: &mut Bytes,
-    count: usize,
-    value: impl Fn([u8; N]) -> V,
-) -> Option<Vec<(u8, V)>> {
-    if !(1..=MAX_ENTRIES).contains(&count) {
-        return None;
-    }
-    let bytes = take(input, count * (1 + N))?;
-    let mut entries = Vec::with_capacity(count);
-    for entry in bytes.chunks_exact(1 + N) {
-        entries.push((entry[0], value(entry[1..].try_into().ok()?)));
-    }
-    entries.is_sorted_by(|a, b| a.0 < b.0).then_some(entries)
+fn decode_entries<'b, const N: usize>(part: &mut &'b [u8], count: usize) -> Option<PatchEntries<'b, N>> {
+    let (entries, rest) = part.split_at_checked(count * (1 + N))?;
+    *part = rest;
+    let is_valid = (1..=MAX_ENTRIES).contains(&count) && entries.chunks_exact(1 + N).is_sorted_by(|a, b| a[0] < b[0]);
+    is_valid.then_some(PatchEntries(entries))
 }
 
 /// Appends the lists to a manifest.
@@ -253,6 +255,15 @@ mod tests {
         writer
     }
 
+    fn is_decoded(mut part: &[u8]) -> bool {
+        while !part.is_empty() {
+            if decode_patch(&mut part).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
     fn all(mut parts: PatchParts) -> Bytes {
         parts.take(MAX_PATCH_PART_BYTES).unwrap()
     }
@@ -264,11 +275,14 @@ mod tests {
         assert_eq!(bytes[12..25], [1, 0, 2, 0, 2, 1, 0, 0, 0, 1, 1, 0, 3]);
         assert_eq!(bytes[25..42], [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 9]);
         assert_eq!(bytes[58..], [2, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0x40, 255, 0x0B, 0x0A, 0, 0, 0, 0, 0, 0]);
-        let patches = decode_patches(bytes).unwrap();
-        assert_eq!(patches[0], Patch::Void(PatchedPage::Leaf(4 << 60 | 5)));
-        assert_eq!(patches[1], Patch::Slots(SLOTS, vec![(3, [7; 16]), (9, [8; 16])]));
-        assert_eq!(patches[2], Patch::Leaf(PatchedPage::Leaf(4 << 60 | 6), vec![(255, 0x0A0B)]));
-        assert_eq!(patches.len(), 3, "a patch without entries is left out");
+        let part = &mut &bytes[..];
+        assert_eq!(decode_patch(part), Some(Patch::Void(PatchedPage::Leaf(4 << 60 | 5))));
+        let Some(Patch::Slots { page: 0x0102, stated: (256, 1), entries }) = decode_patch(part) else { panic!() };
+        assert!(entries.iter().eq([(3, [7; 16]), (9, [8; 16])]));
+        let Some(Patch::Leaf(leaf, entries)) = decode_patch(part) else { panic!() };
+        assert_eq!(leaf, 4 << 60 | 6);
+        assert!(entries.iter().eq([(255, 0x0A0B_u64.to_le_bytes())]));
+        assert!(part.is_empty(), "a patch without entries is left out");
     }
 
     #[test]
@@ -290,14 +304,14 @@ mod tests {
         let bytes = all(writer().finish());
         for length in 1..bytes.len() {
             let is_whole = [12, 58].contains(&length);
-            assert_eq!(decode_patches(bytes.slice(..length)).is_some(), is_whole, "{length}");
+            assert_eq!(is_decoded(&bytes[..length]), is_whole, "{length}");
         }
         for (at, value) in
             [(0, 0), (0, 3), (1, 0), (1, 2), (2, 1), (14, 0), (15, 2), (21, 2), (22, 4), (23, 1), (41, 3)]
         {
             let mut bad = bytes.to_vec();
             bad[at] = value;
-            assert_eq!(decode_patches(bad.into()), None, "byte {at} is {value}");
+            assert!(!is_decoded(&bad), "byte {at} is {value}");
         }
     }
 }

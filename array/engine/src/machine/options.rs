@@ -11,8 +11,8 @@ const SLOT_BYTES: u64 = size_of::<SlotBytes>() as u64;
 const MAX_DIRTY_BYTES: u64 = 96 << 20;
 /// Most bytes of metadata that one checkpoint stores in a large array.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
-/// Most bytes of patches.
-const MAX_PATCH_BYTES: u64 = 256 << 20;
+/// Most bytes of patches: reading them takes about 1 s when an array is opened.
+const MAX_PATCH_BYTES: u64 = 64 << 20;
 
 /// Most bytes that the write cache holds. Flushing them takes 0.25 s at 100 MB/s.
 const MAX_WRITE_CACHE_BYTES: u64 = 24 << 20;
@@ -149,7 +149,8 @@ impl Options {
     /// Returns the bytes of patches beyond which the oldest are released. They are also in memory,
     /// and read when the array is opened.
     pub(crate) fn patch_limit(&self, geometry: &ArrayGeometry) -> u64 {
-        let most = (self.page_budget / 8).min(MAX_PATCH_BYTES);
+        // An entry takes up to four times as much memory as on the drive.
+        let most = (self.page_budget / 16).min(MAX_PATCH_BYTES);
         self.max_patch_bytes.unwrap_or_else(|| (geometry.capacity / 256).min(most))
     }
 

@@ -1,7 +1,7 @@
 //! The patch lists that a checkpoint names.
 
 use bytes::Bytes;
-use ondisk::{PatchList, PatchPart};
+use ondisk::{MAX_PATCH_LISTS, PatchList, PatchPart};
 use std::collections::VecDeque;
 
 /// Part of the metadata budget that a checkpoint may always use to release lists: 1/8.
@@ -71,9 +71,10 @@ impl PatchLists {
         std::mem::take(&mut self.moved)
     }
 
-    /// True if a damaged list must be released.
+    /// True if a damaged list must be released, and the next checkpoint can do so.
     pub(super) fn is_release_due(&self) -> bool {
-        self.lists.front().is_some_and(|oldest| oldest.sequence <= self.retire_through)
+        self.lists.len() < MAX_PATCH_LISTS
+            && self.lists.front().is_some_and(|oldest| oldest.sequence <= self.retire_through)
     }
 
     /// Returns the positions of a part: of its list, and in its list.

@@ -25,13 +25,13 @@ use crate::machine::scheduler::Scheduler;
 use crate::machine::space::Space;
 use crate::machine::state::ArrayState;
 use crate::machine::volume::{Volume, Volumes};
-use blockmap::{Absent, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes, SlotId};
+use blockmap::{Absent, Map, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes, SlotId};
 use ondisk::{
     LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Patch, PatchedPage, SECTOR_BYTES, SlotSums,
-    Superblock, decode_patches, superblock_offset,
+    Superblock, decode_patch, superblock_offset,
 };
 use platform::{Disk, DiskError, Durability};
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 use types::Lsn;
 use wal::{Chain, LogOp, Replay, ReplayError, Ring};
 
@@ -144,51 +144,24 @@ impl Core {
 
     /// Reads the patches of pages, oldest list first.
     fn read_patches(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
-        // Free slots and use of the pages that have patches in the end. Those of others are in
-        // their locations.
-        let mut patched = BTreeMap::new();
+        let mut fold = PatchFold::default();
         for list in self.checkpointer.patches.lists() {
             for part in &list.parts {
-                let bytes = read_patch_part(disk, &self.state.geometry, &self.space.pool, part)
-                    .ok_or(RecoverError::LostPatches)?;
-                for patch in decode_patches(bytes).ok_or(RecoverError::LostPatches)? {
-                    self.apply_patch(patch, list.sequence, &mut patched).ok_or(RecoverError::LostPatches)?;
+                let bytes = read_patch_part(disk, &self.state.geometry, &self.space.pool, part);
+                let bytes = bytes.ok_or(RecoverError::LostPatches)?;
+                let mut rest = &bytes[..];
+                while !rest.is_empty() {
+                    let patch = decode_patch(&mut rest).ok_or(RecoverError::LostPatches)?;
+                    fold.add(patch, list.sequence, &mut self.state.map).ok_or(RecoverError::LostPatches)?;
                 }
             }
         }
-        for (page, stated) in patched {
+        for (page, stated) in fold.stated {
             let location = self.checkpointer.slot_directory.get_mut(page as usize).filter(|at| at.sectors > 0);
             let location = location.ok_or(RecoverError::LostPatches)?;
             (location.free, location.used_for) = stated;
         }
         Ok(())
-    }
-
-    /// Adds a patch to those of its page. `None` if its content is not valid.
-    fn apply_patch(&mut self, patch: Patch, list: u64, patched: &mut BTreeMap<u32, (u16, u8)>) -> Option<()> {
-        let map = &mut self.state.map;
-        match patch {
-            Patch::Slots(PatchedPage::Slots { page, free, used_for }, entries) => {
-                patched.insert(page, (free, used_for));
-                let slot = |(index, bytes)| (index, SlotBytes::from_bytes(bytes));
-                map.slots.patches.add(page, list, &entries.into_iter().map(slot).collect::<Vec<_>>());
-            }
-            Patch::Leaf(PatchedPage::Leaf(leaf), entries) => {
-                let is_of_leaf = |reference: &Ref| !matches!(reference.target(), RefTarget::Page(_));
-                let reference = |(index, bits)| Some((index, Ref::from_bits(bits).filter(is_of_leaf)?));
-                let entries = entries.into_iter().map(reference).collect::<Option<Vec<_>>>()?;
-                map.pages.patches.add(leaf_id(leaf)?, list, &entries);
-            }
-            Patch::Void(PatchedPage::Slots { page, .. }) => {
-                patched.remove(&page);
-                map.slots.patches.remove(page);
-            }
-            Patch::Void(PatchedPage::Leaf(leaf)) => {
-                map.pages.patches.remove(leaf_id(leaf)?);
-            }
-            _ => return None,
-        }
-        Some(())
     }
 
     /// Takes the sums and the free slots of each page from the checkpoint. Pages of the slot table
@@ -389,6 +362,48 @@ impl Core {
             }
         }
         Ok(has_actions)
+    }
+}
+
+/// The patches that were read so far.
+#[derive(Default)]
+struct PatchFold {
+    /// Free slots and use of the pages that have patches. Those of others are in their locations.
+    stated: FxHashMap<u32, (u16, u8)>,
+    slots: Vec<(u8, SlotBytes)>,
+    references: Vec<(u8, Ref)>,
+}
+
+impl PatchFold {
+    /// Adds a patch to those of its page. `None` if its content is not valid.
+    fn add(&mut self, patch: Patch<'_>, list: u64, map: &mut Map) -> Option<()> {
+        match patch {
+            Patch::Slots { page, stated, entries } => {
+                self.stated.insert(page, stated);
+                self.slots.clear();
+                self.slots.extend(entries.iter().map(|(index, bytes)| (index, SlotBytes::from_bytes(bytes))));
+                map.slots.patches.add(page, list, &self.slots);
+            }
+            Patch::Leaf(leaf, entries) => {
+                self.references.clear();
+                for (index, bytes) in entries.iter() {
+                    let reference = Ref::from_bits(u64::from_le_bytes(bytes))?;
+                    if matches!(reference.target(), RefTarget::Page(_)) {
+                        return None;
+                    }
+                    self.references.push((index, reference));
+                }
+                map.pages.patches.add(leaf_id(leaf)?, list, &self.references);
+            }
+            Patch::Void(PatchedPage::Slots { page, .. }) => {
+                self.stated.remove(&page);
+                map.slots.patches.remove(page);
+            }
+            Patch::Void(PatchedPage::Leaf(leaf)) => {
+                map.pages.patches.remove(leaf_id(leaf)?);
+            }
+        }
+        Some(())
     }
 }
 
