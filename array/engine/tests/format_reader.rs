@@ -529,8 +529,8 @@ fn written_data_is_read_from_the_image_alone() {
     assert_eq!(reader.log(), []);
 }
 
-#[test]
-fn aliases_lead_to_the_blocks_that_a_copy_shares() {
+/// An array whose volume 1 has 1 024 blocks, stored by a checkpoint.
+fn written() -> (common::MemoryDisk, Core) {
     let (disk, mut core) = create(MEDIUM);
     run(&mut core, &disk, change(Change::CreateVolume { volume: VolumeId(1), blocks: 8192 })).unwrap();
     for block in 0..1024 {
@@ -538,7 +538,12 @@ fn aliases_lead_to_the_blocks_that_a_copy_shares() {
     }
     core.request_checkpoint();
     common::settle(&mut core, &disk);
-    drop(core);
+    (disk, core)
+}
+
+#[test]
+fn aliases_lead_to_the_blocks_that_a_copy_shares() {
+    let (disk, _) = written();
     // Every leaf is gathered entirely when it is copied.
     let options = Options { max_named_pages: Some(0), ..Options::for_geometry(&MEDIUM) };
     let (mut core, _) = Core::recover(&disk, Some(options)).unwrap();
@@ -560,13 +565,7 @@ fn aliases_lead_to_the_blocks_that_a_copy_shares() {
 
 #[test]
 fn patches_are_applied_to_stored_pages() {
-    let (disk, mut core) = create(MEDIUM);
-    run(&mut core, &disk, change(Change::CreateVolume { volume: VolumeId(1), blocks: 8192 })).unwrap();
-    for block in 0..1024 {
-        run(&mut core, &disk, write(1, block * 8, data(block, 8))).unwrap();
-    }
-    core.request_checkpoint();
-    common::settle(&mut core, &disk);
+    let (disk, mut core) = written();
     // Two checkpoints with few changes, of the same pages and of the same entries.
     let mut expected: Vec<u64> = (0..1024).collect();
     for (round, blocks) in [[3, 4, 700], [4, 5, 701]].into_iter().enumerate() {

@@ -173,8 +173,8 @@ impl PatchParts {
     }
 }
 
-/// Removes one patch from the front of a part. Returns `None` if the bytes, whose checksum is right,
-/// are none.
+/// Removes one patch from the front of a part. Returns `None` if the bytes, whose checksum is
+/// right, are none.
 pub fn decode_patch<'b>(part: &mut &'b [u8]) -> Option<Patch<'b>> {
     let (header, rest) = part.split_at_checked(PATCH_HEADER_BYTES)?;
     let mut header = header;
