@@ -24,7 +24,8 @@ pub struct Array {
     /// Always empty: there is no login prompt.
     #[serde(default)]
     pub banner: String,
-    /// Capacity in bytes.
+    /// Bytes that reduced data and metadata may take. The drive has more: a reserve for metadata
+    /// and for the cleaner.
     pub capacity: u64,
     /// Always false: there is no console.
     #[serde(default)]
@@ -178,7 +179,7 @@ pub struct ScrubConfigPatch {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ArrayPatch {
-    /// Larger capacity in bytes. A file is extended; a device must have this size already.
+    /// Larger size of the drive in bytes. A file is extended; a device must have this size already.
     /// (Ibid extension.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
@@ -235,7 +236,8 @@ pub struct ArraySpace {
     pub id: String,
     /// Name of the array.
     pub name: String,
-    /// Capacity in bytes.
+    /// Bytes that reduced data and metadata may take. The drive has more: a reserve for metadata
+    /// and for the cleaner.
     pub capacity: u64,
     /// 1.0: no data is being rebuilt.
     pub parity: u64,

@@ -263,11 +263,14 @@ pub trait Sink: Send + Sync {
 
 /// Space of the pool, in bytes. Exact when queried; takes constant time.
 ///
-/// `system + data = used`, and `used + free = capacity`.
+/// `system + data = used`. The pool has `kept` bytes more than `capacity`, for checkpoints and for
+/// the cleaner. Hosts may get some of them, so `used` may exceed the capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolSpace {
-    /// Size of the pool, metadata included.
+    /// Space that hosts may fill, metadata included. Changes only when the array grows.
     pub capacity: u64,
+    /// Space of the pool that hosts cannot count on.
+    pub kept: u64,
     /// Space that data and metadata take.
     pub used: u64,
     /// Live data after reduction.
@@ -296,7 +299,12 @@ pub struct PoolSpace {
 }
 
 impl PoolSpace {
-    /// Returns the free space.
+    /// Returns the space of the pool, whatever it is for.
+    pub fn size(&self) -> u64 {
+        self.capacity.saturating_add(self.kept)
+    }
+
+    /// Returns the space that hosts may still fill.
     pub fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.used)
     }

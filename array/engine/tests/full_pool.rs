@@ -156,3 +156,19 @@ fn retried_allocation_keeps_no_write_waiting() {
     core.submit(Op::Write { volume: BIG, lba: Lba(filled), data: data(9, 64), fua: false }, 1);
     assert_eq!(run_without_allocation(&mut core, &disk), Some(Err(OpError::NoSpace)));
 }
+
+#[test]
+fn hosts_can_fill_the_whole_capacity() {
+    let large = ArrayGeometry::for_capacity(512 << 20).unwrap();
+    for geometry in [GEOMETRY, large] {
+        let (disk, mut core) = create(geometry);
+        run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: BIG, blocks: 1 << 21 }])).unwrap();
+        let empty = core.space();
+        fill(&mut core, &disk);
+        let full = core.space();
+        let pool = u64::from(geometry.segments()) * geometry.segment_bytes;
+        assert_eq!((empty.capacity, empty.size()), (full.capacity, pool));
+        assert!(full.used >= full.capacity && full.used < pool, "{full:?}");
+        assert!(full.capacity > pool / 2, "{full:?}");
+    }
+}

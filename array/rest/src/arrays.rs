@@ -136,10 +136,10 @@ fn one_delay(config: &EradicationPatch) -> Result<Option<u64>, RestError> {
 }
 
 fn grow(call: &Call, capacity: u64) -> Result<(), RestError> {
-    let present = call.app.engine.space().capacity;
+    let present = call.app.engine.space().size();
     if capacity <= present {
         let present = format_capacity(present);
-        let message = format!("The array has {present} already and cannot shrink.");
+        let message = format!("The array takes {present} of its drive already and cannot shrink.");
         return Err(RestError::bad(ErrorCode::CannotShrink, message));
     }
     (call.app.drive.growth)(capacity)

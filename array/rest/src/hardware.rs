@@ -55,7 +55,7 @@ pub(crate) fn drives(call: &Call) -> Result<Answer, RestError> {
     let stopped = call.app.engine.stopped();
     let drive = Drive {
         name: "CT0.DRV0".to_owned(),
-        capacity: call.app.engine.space().capacity,
+        capacity: call.app.engine.space().size(),
         status: if stopped.is_some() { "failed" } else { "healthy" }.to_owned(),
         details: stopped.map(|error| error.to_string()).unwrap_or_default(),
         protocol: None,

@@ -433,7 +433,8 @@ export interface Array {
    */
   banner: string;
   /**
-   * Capacity in bytes.
+   * Bytes that reduced data and metadata may take. The drive has more: a reserve for metadata
+   * and for the cleaner.
    */
   capacity: number;
   /**
@@ -773,7 +774,7 @@ export interface ArrayConnectionTestPost {
  */
 export interface ArrayPatch {
   /**
-   * Larger capacity in bytes. A file is extended; a device must have this size already.
+   * Larger size of the drive in bytes. A file is extended; a device must have this size already.
    * (Ibid extension.)
    */
   capacity?: number | null;
@@ -800,7 +801,8 @@ export interface ArrayPatch {
  */
 export interface ArraySpace {
   /**
-   * Capacity in bytes.
+   * Bytes that reduced data and metadata may take. The drive has more: a reserve for metadata
+   * and for the cleaner.
    */
   capacity: number;
   /**

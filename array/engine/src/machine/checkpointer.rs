@@ -31,6 +31,8 @@ use std::collections::BTreeSet;
 
 /// Most bytes of a segment in the manifest.
 const SEGMENT_ENTRY_BYTES: u64 = 25;
+/// Bytes of any entry of the manifest, rounded up.
+const MANIFEST_ENTRY_BYTES: u64 = 32;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum CheckpointPhase {
@@ -162,14 +164,14 @@ impl Checkpointer {
         void + self.patches.moved_bytes() + pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
     }
 
-    /// Returns the segments that one checkpoint may take: changed metadata up to the limit at
-    /// which changes stop, the room to release
-    /// patch lists, the manifest, pages that the cleaner changes last, and the unused ends
-    /// of segments.
+    /// Returns the segments that one checkpoint may take.
     pub(crate) fn segments_needed(&self, state: &ArrayState, pool: &Pool) -> u64 {
-        let budget = state.options.metadata_budget(&state.geometry);
-        let bytes = 2 * budget + budget / ROOM_PART + self.manifest_bytes(state, pool);
-        Kind::Metadata.copies() * (bytes.div_ceil(state.geometry.segment_bytes) + 1)
+        segments_for(self.manifest_bytes(state, pool), state)
+    }
+
+    /// Returns the segments that a checkpoint of an empty array with `segments` segments may take.
+    pub(crate) fn least_segments_needed(state: &ArrayState, segments: u64) -> u64 {
+        segments_for(segments * MANIFEST_ENTRY_BYTES, state)
     }
 
     /// Returns the length of the manifest, rounded up, without the drop queue. The queue takes
@@ -179,7 +181,7 @@ impl Checkpointer {
         state.values_bytes
             + streams
             + self.patches.manifest_bytes()
-            + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * 32
+            + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * MANIFEST_ENTRY_BYTES
     }
 
     /// Grows the pool, with the next checkpoint, to the whole segments in `capacity` bytes. The
@@ -355,4 +357,13 @@ impl Checkpointer {
         self.newest = superblock;
         Some(&self.newest)
     }
+}
+
+/// Returns the segments that a checkpoint with a manifest of `manifest` bytes may take: changed
+/// metadata up to the limit at which changes stop, the room to release patch lists, the manifest,
+/// pages that the cleaner changes last, and the unused ends of segments.
+fn segments_for(manifest: u64, state: &ArrayState) -> u64 {
+    let budget = state.options.metadata_budget(&state.geometry);
+    let bytes = 2 * budget + budget / ROOM_PART + manifest;
+    Kind::Metadata.copies() * (bytes.div_ceil(state.geometry.segment_bytes) + 1)
 }

@@ -69,13 +69,17 @@ impl Space {
     /// Returns the free segments that data never takes: space for metadata and for the cleaner, so
     /// that freeing space always works.
     pub(crate) fn reserve(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
-        let segments = u64::from(state.geometry.segments());
-        let checkpoint = self.checkpoint_segments(state, checkpointer);
-        // Also in a small pool, an UNMAP finds its checkpoint, a segment for pages of the map and
-        // one for blocks that it clears in part, after two more pairs of metadata segments were
-        // opened: a crash seals one that is not full.
-        let least = checkpoint + 2 + SPARE_PAIRS * Kind::Metadata.copies();
-        (3 * checkpoint + 1).min(least.max(segments / 3))
+        reserve_for(self.checkpoint_segments(state, checkpointer), &state.geometry)
+    }
+
+    /// Returns the bytes that hosts may fill: the pool without the reserve, the margin of the
+    /// cleaner, and summaries. Depends only on the settings and the size of the pool, so it changes
+    /// only when the array grows.
+    pub(crate) fn capacity(&self, state: &ArrayState) -> u64 {
+        let segments = self.pool.segments().len() as u64;
+        let checkpoint = Checkpointer::least_segments_needed(state, segments);
+        let kept = reserve_for(checkpoint, &state.geometry) + margin_for(checkpoint, state);
+        segments.saturating_sub(kept) * u64::from(filled_sectors(&state.geometry)) * SECTOR_BYTES
     }
 
     /// Returns the segments to have ready: the reserve, and what the dirty blocks may take.
@@ -132,10 +136,7 @@ impl Space {
 
     /// Returns the free segments beyond the reserve below which the cleaner makes more.
     fn margin(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
-        let dirty = state.options.dirty_limit.div_ceil(state.geometry.segment_bytes);
-        let margin = self.checkpoint_segments(state, checkpointer) + dirty;
-        // A small pool cannot keep this much free.
-        margin.min((u64::from(state.geometry.segments()) / 16).max(2))
+        margin_for(self.checkpoint_segments(state, checkpointer), state)
     }
 
     /// Returns the segments that hosts have filled since the array was opened, rounded up.
@@ -171,6 +172,22 @@ impl Space {
             self.pool.start_using_growth();
         }
     }
+}
+
+/// Returns the reserve of an array whose checkpoints take `checkpoint` segments.
+fn reserve_for(checkpoint: u64, geometry: &ArrayGeometry) -> u64 {
+    // Also in a small pool, an UNMAP finds its checkpoint, a segment for pages of the map and one
+    // for blocks that it clears in part, after two more pairs of metadata segments were opened: a
+    // crash seals one that is not full.
+    let least = checkpoint + 2 + SPARE_PAIRS * Kind::Metadata.copies();
+    (3 * checkpoint + 1).min(least.max(u64::from(geometry.segments()) / 3))
+}
+
+/// Returns the margin of the cleaner for checkpoints of `checkpoint` segments.
+fn margin_for(checkpoint: u64, state: &ArrayState) -> u64 {
+    let dirty = state.options.dirty_limit.div_ceil(state.geometry.segment_bytes);
+    // A small pool cannot keep this much free.
+    (checkpoint + dirty).min((u64::from(state.geometry.segments()) / 16).max(2))
 }
 
 /// Returns the uncompressed 4 KiB blocks that a segment holds at least. A sixteenth is left for

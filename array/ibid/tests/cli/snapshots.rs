@@ -111,7 +111,7 @@ fn settings_commands() {
     assert!(array.text("volume set v --bandwidth none").starts_with("bandwidth  none\niops       5000\n"));
     assert_eq!(
         array.text("array set --name east --threshold 85% --eradication-delay 7d"),
-        "name         east\ncapacity     447MiB\neradication  7d 0h after destruction\n\
+        "name         east\ncapacity     371.03MiB\neradication  7d 0h after destruction\n\
          threshold    hosts are warned at 85 %\nscrub        every 30d 0h, at most 100MiB/s\n"
     );
     let scrub = array.text("array set --scrub-interval 7d --scrub-pace 20M");
@@ -150,7 +150,7 @@ fn settings_commands() {
         ),
         (
             "array grow --capacity 1M",
-            "error: The array has 447MiB already and cannot shrink.\nhint: choose a larger --capacity; an array only grows\n",
+            "error: The array takes 447MiB of its drive already and cannot shrink.\nhint: choose a larger --capacity; an array only grows\n",
         ),
     ] {
         assert_eq!(array.refused(words), error, "{words}");

@@ -39,8 +39,11 @@ impl Core {
         let shared = slots.shared_sectors().saturating_add(slots.shared_aliases().saturating_mul(average));
         // Counts read from a drive may be forged, hence the limits.
         let repeated = shared.saturating_mul(SECTOR_BYTES).min(stored);
+        let size = pool.segments().len() as u64 * self.state.geometry.segment_bytes;
+        let capacity = self.space.capacity(&self.state);
         PoolSpace {
-            capacity: pool.segments().len() as u64 * self.state.geometry.segment_bytes,
+            capacity,
+            kept: size - capacity,
             used: live * SECTOR_BYTES + dirty,
             data: stored,
             repeated,
