@@ -14,6 +14,13 @@ pub(crate) struct Backpressure {
     pub(crate) space: bool,
 }
 
+impl Backpressure {
+    /// True if any request waits.
+    pub(crate) fn is_any(self) -> bool {
+        self.log || self.memory || self.metadata || self.space
+    }
+}
+
 /// The space that a replay of the log would need, and the space that it would have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReplayReserve {

@@ -144,6 +144,12 @@ impl Checkpointer {
             || self.dirty_metadata(state) > state.options.metadata_budget(&state.geometry)
     }
 
+    /// True if hosts will soon wait for the checkpoint.
+    pub(crate) fn is_urgent(&self, state: &ArrayState, log: &Log) -> bool {
+        log.ring.used() > log.ring.capacity() / 4 * 3
+            || self.dirty_metadata(state) > state.options.metadata_budget(&state.geometry) / 2 * 3
+    }
+
     pub(crate) fn start_draining(&mut self) {
         self.is_wanted = false;
         self.phase = CheckpointPhase::Draining;

@@ -4,6 +4,12 @@ use super::Core;
 use crate::machine::io::TaskId;
 use types::BLOCK_BYTES;
 
+/// Part of the limit of dirty blocks that may be left at the barrier of a checkpoint. Hosts wait
+/// until they have places.
+const BARRIER_PART: u64 = 64;
+/// The same if hosts wait for the checkpoint, or soon will.
+const URGENT_BARRIER_PART: u64 = 8;
+
 impl Core {
     /// True if [`Core::tick`] has work that nothing else starts.
     pub fn wants_tick(&self) -> bool {
@@ -139,7 +145,9 @@ impl Core {
             self.space.pool.revoke_checkpoint_pins();
         }
         // Most dirty blocks get places before the barrier, because the barrier stops all changes.
-        let few = (self.state.options.dirty_limit / 8 / BLOCK_BYTES).max(1);
+        let is_urgent = self.space.backpressure.is_any() || self.checkpointer.is_urgent(&self.state, &self.log);
+        let part = if is_urgent { URGENT_BARRIER_PART } else { BARRIER_PART };
+        let few = (self.state.options.dirty_limit / part / BLOCK_BYTES).max(1);
         let is_before_barrier = self.checkpointer.is_draining() && !self.checkpointer.is_barrier();
         if is_before_barrier && self.destager.dirty.unplaced() <= few && has_space(self) {
             self.checkpointer.start_barrier();
