@@ -21,6 +21,7 @@
 #   make amplification    bytes written per host byte, on aged volumes, by kind   (GIB=1: a minute; 16 by default)
 #   make memory           memory for 32 GiB of unique data with a budget of 256 MiB   (ARGS='--memory 144M 8 16 32')
 #   make console-speed    the web console: first page, files, frames while scrolling, an idle page's cost   (ARGS='--idle 20')
+#   make cold             4 KiB reads of data that is not in the page cache, beside fio on the same file
 #   make hostile          latency, memory and logins beside greedy hosts and 1 024 hostile connections
 #   make crash-campaign   100 000 simulated crash histories; resumes after an interruption  (CRASHES=..., SEED=...)
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
@@ -55,7 +56,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory hostile console-speed lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
+.PHONY: demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -117,7 +118,7 @@ amplification:
 	@scripts/setup.sh build
 	AMPLIFICATION_GIB=$(GIB) cargo bench --package ibid-bench --bench amplification
 
-ageing deletion cleaning memory hostile:
+ageing deletion cleaning memory cold hostile:
 	@scripts/setup.sh bench
 	cargo build --release --package ibid --package ibid-host
 	scripts/$@.py --bin $(BIN) --out $(OUT)/bench $(ARGS)

@@ -25,6 +25,7 @@ mod read_queue;
 #[cfg(test)]
 mod read_queue_tests;
 mod read_threads;
+mod read_trial;
 mod reads;
 mod scrub;
 mod space_watch;
@@ -313,13 +314,14 @@ impl Shared {
         }
     }
 
-    /// Sends replies. Executes reads here if they do not block, else hands them to a reader.
+    /// Sends replies. Executes reads here if they are expected not to block, else hands them to a
+    /// reader.
     fn reply(&self, found: Found) {
         for (submitter, result) in found.replies {
             self.complete(&submitter, result);
         }
         for (plan, submitter) in found.plans {
-            match plan.try_execute(&*self.disk) {
+            match self.try_read(&plan) {
                 Some(result) => self.complete(&submitter, result),
                 None => self.read(Reader::Host(plan, submitter)),
             }

@@ -28,6 +28,8 @@ struct State {
     /// Reads that must be under way before any of them ends; 0 for none.
     wanted: usize,
     under_way: usize,
+    /// Reads that must not wait. None succeeds.
+    tries: usize,
 }
 
 impl Disk for GatheringDisk {
@@ -47,6 +49,7 @@ impl Disk for GatheringDisk {
         self.disk.read_at(offset, buffer)
     }
     fn try_read_at(&self, _: u64, _: &mut [u8]) -> Result<bool, DiskError> {
+        self.state.lock().tries += 1;
         Ok(false)
     }
     fn write_at(&self, offset: u64, parts: &[&[u8]], durability: Durability) -> Result<(), DiskError> {
@@ -104,6 +107,19 @@ fn reads_of_hosts_are_under_way_together() {
         let (block, answer) = answers.recv_timeout(PATIENCE).expect("an answer");
         assert_eq!(answer, Ok(Reply::Data(data(block * 4 + 1, 8))));
     }
+}
+
+#[test]
+fn submitters_seldom_try_reads_of_a_cold_drive() {
+    const READS: u64 = 64;
+    let (disk, engine) = filled();
+    disk.state.lock().wanted = READS as usize;
+    let (sender, answers) = channel();
+    let sink: Arc<dyn Sink> = Arc::new(Answers(sender));
+    (0..READS).for_each(|block| engine.submit(read(block * 4, 1), block, &sink));
+    (0..READS).for_each(|_| drop(answers.recv_timeout(PATIENCE).expect("an answer")));
+    let tries = disk.state.lock().tries;
+    assert!(tries < READS as usize / 2, "{tries} of {READS}");
 }
 
 #[test]

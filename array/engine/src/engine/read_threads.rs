@@ -4,9 +4,10 @@
 //! reads the last of them finishes the plan: it compares checksums, decompresses and replies.
 
 use super::read_queue::{Begun, Kind};
-use super::reads::{FIRST_THREADS, PlaceSet, Read, Reader};
+use super::reads::{FIRST_THREADS, PlaceSet, Read, Reader, Reads};
 use super::{Shared, spawn};
 use crate::machine::{Core, Io, Place, ReadPlan, Urgency, perform};
+use crate::service::{OpError, Reply};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +17,20 @@ impl Shared {
     pub(super) fn start_readers(self: &Arc<Self>) {
         let threads = (0..FIRST_THREADS).map(|_| spawn("ibid-read", self, Self::serve_reads));
         self.reads.threads.lock().extend(threads);
+    }
+
+    /// Executes a read for a host unless that would block. `None` if it would, or is likely to.
+    pub(super) fn try_read(&self, plan: &ReadPlan) -> Option<Result<Reply, OpError>> {
+        let Reads { queue, trial, .. } = &self.reads;
+        if plan.is_in_memory() {
+            return plan.try_execute(&*self.disk);
+        }
+        if !trial.is_due(|| queue.host_reads()) && plan.needs_drive() {
+            return None;
+        }
+        let result = plan.try_execute(&*self.disk);
+        trial.note(result.is_some());
+        result
     }
 
     /// Starts a read. Does not block.

@@ -1,6 +1,7 @@
 //! Reads of the drive, and the threads that execute them.
 
 use super::read_queue::{Limit, ReadQueue};
+use super::read_trial::ReadTrial;
 use super::submitters::Submitter;
 use crate::machine::{Io, IoId, Place, PlaceRead, ReadPlan, TaskId};
 use parking_lot::Mutex;
@@ -45,11 +46,13 @@ pub(super) struct PlaceSet {
 pub(super) struct Reads {
     pub(super) queue: ReadQueue<Read>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) trial: ReadTrial,
 }
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { queue: ReadQueue::new(HOST_LIMIT, BACKGROUND_LIMIT, FIRST_THREADS), threads: Mutex::default() }
+        let queue = ReadQueue::new(HOST_LIMIT, BACKGROUND_LIMIT, FIRST_THREADS);
+        Self { queue, threads: Mutex::default(), trial: ReadTrial::default() }
     }
 }
 

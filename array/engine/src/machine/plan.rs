@@ -134,6 +134,12 @@ impl ReadPlan {
         self.pieces.iter().all(|piece| matches!(piece.part, Part::Word(_) | Part::Memory(_) | Part::Damaged))
     }
 
+    /// True if the plan needs bytes that are not in a cache of the engine.
+    pub(crate) fn needs_drive(&self) -> bool {
+        let is_on_drive = |piece: &Piece| matches!(piece.part, Part::Disk(_));
+        self.pieces.iter().any(is_on_drive) || self.groups_to_read().next().is_some()
+    }
+
     /// Executes the plan. Blocks while it reads from the drive.
     pub fn execute(&self, disk: &dyn Disk) -> Result<Reply, OpError> {
         let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
