@@ -19,8 +19,12 @@ pub enum Need {
     /// Reading. The slots of the blocks are needed.
     Places,
     /// Counting up the references that `Map::collect` takes. The slots of the blocks, and of the
-    /// pages taken as a whole, are needed.
-    Sharing,
+    /// pages taken as a whole, are needed. A page whose count is full is not taken as a whole: the
+    /// pages below are needed in its place.
+    Sharing {
+        /// Copies that the same step makes before, which may fill counts.
+        earlier: u32,
+    },
     /// Replacing blocks. The slots of all blocks and of every page on the path are needed. So are
     /// the slots of everything that a shared page references, because copying the page counts these
     /// references up.

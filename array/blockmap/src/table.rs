@@ -9,7 +9,7 @@ mod free;
 mod free_slots;
 mod residency;
 
-use crate::count_limit::is_near_limit;
+use crate::count_limit::{MAX_SHARED, is_near_limit};
 use crate::patches::Patches;
 use crate::reference::{GENERATION_MASK, SlotId};
 use crate::slot::{SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
@@ -40,6 +40,8 @@ pub struct SlotTable {
     near_limit: u64,
     /// Number of generations that are left out before the first one follows the last one.
     unused_generations: u16,
+    /// References below the limit for deliberate sharing that are left out.
+    unused_references: u32,
     /// Position of the search for a page to evict.
     evict_position: usize,
 }
@@ -82,6 +84,28 @@ impl SlotTable {
     /// [`GENERATION_MASK`]; with less, ids come back sooner.
     pub fn set_last_generation(&mut self, last: u16) {
         self.unused_generations = GENERATION_MASK.saturating_sub(last);
+    }
+
+    /// Sets the number of references to a slot above which none is added on purpose. The default is
+    /// 2^32 less the headroom for copy-on-write; with less, counts are full sooner.
+    pub fn set_max_references(&mut self, max: u32) {
+        self.unused_references = MAX_SHARED.saturating_sub(max);
+    }
+
+    /// Returns true if no reference should be added to the slot on purpose. It must be in memory.
+    pub(crate) fn is_full(&self, id: SlotId) -> bool {
+        self.has_full() && self.is_full_after(id, 0)
+    }
+
+    /// As [`SlotTable::is_full`], once `more` references are added.
+    pub(crate) fn is_full_after(&self, id: SlotId, more: u32) -> bool {
+        self.count(id).saturating_add(more) >= MAX_SHARED - self.unused_references
+    }
+
+    /// Returns false if no slot is full.
+    #[inline]
+    pub fn has_full(&self) -> bool {
+        self.near_limit > 0 || self.unused_references > 0
     }
 
     /// Allocates a slot for a data block, with a reference count of 1 and no location, and returns

@@ -12,6 +12,7 @@ mod headroom;
 mod missing;
 mod named_pages;
 mod redirect;
+mod relieve;
 #[cfg(test)]
 mod tests;
 
@@ -465,9 +466,8 @@ impl Map {
     /// Whole pages are collected where both ranges have the same alignment, single blocks
     /// elsewhere.
     ///
-    /// The limit for deliberate sharing is checked by [`Map::can_collect`], before the operation is
-    /// logged. A replay must succeed even if it counts references to blocks that the first run
-    /// counted at aliases.
+    /// A full count never refuses the operation: a full page is not collected as a whole, and a
+    /// full block is collected through a new alias (`Map::relieve`).
     ///
     /// # Errors
     ///
@@ -480,15 +480,12 @@ impl Map {
         to: u64,
         to_height: u8,
     ) -> Result<Vec<Piece>, TooManyReferences> {
+        let is_shared = |level: u8, start: u64| shares(level, start, first, to, to_height);
+        if self.slots.has_full() {
+            self.relieve_below(root.reference, root.height, 0, (first, end), &is_shared);
+        }
         let mut pieces = Vec::new();
-        self.collect_below(
-            root.subtree(),
-            root.height,
-            0,
-            (first, end),
-            &|level, start| shares(level, start, first, to, to_height),
-            &mut pieces,
-        );
+        self.collect_below(root.subtree(), root.height, 0, (first, end), &is_shared, &mut pieces);
         for (done, piece) in pieces.iter().enumerate() {
             let is_countable = piece.reference.slot().is_none_or(|id| self.slots.count_up(id));
             if !is_countable {
@@ -497,20 +494,6 @@ impl Map {
             }
         }
         Ok(pieces)
-    }
-
-    /// Returns true if [`Map::collect`] would succeed.
-    pub fn can_collect(&self, root: &Root, first: u64, end: u64, to: u64, to_height: u8) -> bool {
-        let mut pieces = Vec::new();
-        self.collect_below(
-            root.subtree(),
-            root.height,
-            0,
-            (first, end),
-            &|level, start| shares(level, start, first, to, to_height),
-            &mut pieces,
-        );
-        pieces.iter().all(|piece| self.is_shareable(piece.reference))
     }
 
     fn collect_below(
@@ -524,7 +507,7 @@ impl Map {
     ) {
         let is_covered = range.0 <= start && start + span(level) <= range.1;
         let id = match node.reference.target() {
-            RefTarget::Page(id) if !(is_covered && is_shared(level, start)) => id,
+            RefTarget::Page(id) if !(is_covered && is_shared(level, start) && !self.slots.is_full(id)) => id,
             _ => {
                 let from = range.0.max(start);
                 let blocks = range.1.min(start + span(level)) - from;
@@ -575,6 +558,21 @@ impl Map {
             }
             self.set(root, at, &run);
         }
+    }
+
+    /// Shares the whole tree. Returns the root of the copy, with one counted reference.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Map::collect`] does.
+    pub fn copy(&mut self, root: &Root) -> Result<Root, TooManyReferences> {
+        if self.is_shareable(root.reference) {
+            return if self.count_up(root.reference) { Ok(*root) } else { Err(TooManyReferences) };
+        }
+        let pieces = self.collect(root, 0, span(root.height), 0, root.height)?;
+        let mut copy = Root { reference: Ref::HOLE, mapped: 0, ..*root };
+        self.store(&mut copy, 0, &pieces);
+        Ok(copy)
     }
 
     /// Raises the tree until it covers `blocks` blocks.

@@ -69,7 +69,11 @@ impl Map {
             match reference.target() {
                 // A block that was added since the pages were listed is in memory, and may be far
                 // too.
-                RefTarget::Data(id) if !Self::is_kept(&kept, *reference) || !self.slots.is_loaded(id.slot) => {
+                RefTarget::Data(id)
+                    if !Self::is_kept(&kept, *reference)
+                        || !self.slots.is_loaded(id.slot)
+                        || self.slots.is_full(id) =>
+                {
                     far.push((index, id));
                 }
                 // Aliases in many pages are moved together. One that other leaves name stays.

@@ -95,10 +95,11 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
     fn enter(&mut self, node: Ref, level: u8, start: u64, is_shared: bool) {
         let RefTarget::Page(id) = node.target() else { return };
         let is_covered = self.range.0 <= start && start + span(level) <= self.range.1;
-        let is_whole = is_covered && (self.is_whole)(level, start);
+        let is_entered = matches!(self.need, Need::Sharing { earlier } if self.is_full(id, earlier));
+        let is_whole = is_covered && (self.is_whole)(level, start) && !is_entered;
         let is_counted = match self.need {
             Need::References | Need::Places => false,
-            Need::Sharing => is_whole,
+            Need::Sharing { .. } => is_whole,
             Need::Edit { .. } => true,
         };
         if (is_counted && !self.has_slot(id)) || is_whole {
@@ -124,12 +125,19 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
             let counted = page.refs.iter().filter(|reference| level > 0 || Map::is_kept(&kept, **reference));
             counted.for_each(|reference| self.map.missing_slot(*reference, self.out));
         }
+        let may_be_full = matches!(self.need, Need::Sharing { earlier } if earlier > 0 || self.map.slots.has_full());
+        let is_relieved = level == 0 && may_be_full;
+        if is_relieved && !self.has_slot(id) {
+            return;
+        }
         if !self.has_all_slots && level == 0 {
             for reference in &page.refs[entries.clone()] {
                 match self.need {
                     Need::References => {}
-                    Need::Sharing => self.map.missing_slot(*reference, self.out),
-                    Need::Places | Need::Edit { .. } => self.map.missing_block(*reference, self.out),
+                    Need::Sharing { .. } if !is_relieved => self.map.missing_slot(*reference, self.out),
+                    Need::Sharing { .. } | Need::Places | Need::Edit { .. } => {
+                        self.map.missing_block(*reference, self.out);
+                    }
                 }
             }
         }
@@ -138,6 +146,12 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
                 self.enter(page.refs[index], level - 1, start + index as u64 * entry_span(level), is_shared);
             }
         }
+    }
+
+    /// Returns true if the count of a page is known, and may be full after `earlier` copies.
+    fn is_full(&self, id: SlotId, earlier: u32) -> bool {
+        let slots = &self.map.slots;
+        (slots.has_full() || earlier > 0) && slots.is_loaded(id.slot) && slots.is_full_after(id, earlier)
     }
 
     /// Returns true if the slot of a page is in memory. Otherwise lists its slot page.

@@ -51,6 +51,14 @@ impl Bench {
         self.plain[volume][to as usize..to as usize + held.len()].copy_from_slice(&held);
     }
 
+    /// Replaces a volume by a copy of another one.
+    fn copy_volume(&mut self, from: usize, volume: usize) {
+        let copy = self.map.copy(&self.roots[from]).unwrap();
+        let before = std::mem::replace(&mut self.roots[volume], copy);
+        self.map.release(before.reference);
+        self.plain[volume] = self.plain[from].clone();
+    }
+
     fn check(&mut self) {
         for (root, plain) in self.roots.iter().zip(&self.plain) {
             let mut seen = Vec::new();
@@ -58,6 +66,7 @@ impl Bench {
                 assert_eq!(at, seen.len() as u64);
                 seen.extend(std::iter::repeat_n(reference, blocks as usize));
             });
+            seen.iter_mut().for_each(|seen| *seen = self.map.block(*seen).map_or(*seen, Ref::data));
             assert_eq!(&seen, plain);
             let mapped = plain.iter().filter(|reference| **reference != Ref::HOLE).count() as u64;
             assert_eq!(root.mapped, mapped);
@@ -90,6 +99,26 @@ fn overlapping_copy_behaves_like_memmove() {
         bench.copy(0, to, to + 500, 0, 0);
         bench.check();
     }
+}
+
+#[test]
+fn full_counts_refuse_no_copy() {
+    let mut bench = Bench::new();
+    bench.map.slots.set_max_references(3);
+    (0..512).for_each(|block| bench.write(0, block));
+    let RefTarget::Data(block) = bench.plain[0][0].target() else { panic!("a block of data") };
+    // Neither end is aligned to a leaf, so the blocks are counted.
+    (0..20).for_each(|_| bench.copy(0, 0, 300, 1, 100));
+    assert_eq!(bench.map.slots.count(block), 2, "one copy holds it, the others are gone");
+    (0..3).for_each(|copy| bench.copy(0, 0, 100, 1, 101 + 150 * copy));
+    bench.check();
+    assert_eq!(bench.map.slots.count(block), 3, "a new alias has taken over the reference of the first volume");
+    let copies: Vec<Root> = (0..8).map(|_| bench.map.copy(&bench.roots[0]).unwrap()).collect();
+    let RefTarget::Page(root) = bench.roots[0].reference.target() else { panic!("a page") };
+    assert_eq!(bench.map.slots.count(root), 3, "the other copies have pages of their own");
+    assert_eq!(copies.iter().filter(|copy| copy.reference == bench.roots[0].reference).count(), 2);
+    copies.into_iter().for_each(|copy| bench.map.release(copy.reference));
+    bench.check();
 }
 
 #[test]
@@ -127,8 +156,12 @@ fn growing_a_tree_keeps_its_content() {
 
 proptest::proptest! {
     #[test]
-    fn random_edits_match_a_plain_array(ops in proptest::collection::vec((0..7u8, 0..2usize, 0..BLOCKS, 1..400u64, 0..BLOCKS, 0..2usize), 1..60)) {
+    fn random_edits_match_a_plain_array(
+        ops in proptest::collection::vec((0..8u8, 0..2usize, 0..BLOCKS, 1..400u64, 0..BLOCKS, 0..2usize), 1..60),
+        max_references in proptest::option::of(2..6u32),
+    ) {
         let mut bench = Bench::new();
+        max_references.into_iter().for_each(|max| bench.map.slots.set_max_references(max));
         for (kind, volume, first, length, to, other) in ops {
             let end = (first + length).min(BLOCKS);
             match kind {
@@ -137,6 +170,7 @@ proptest::proptest! {
                 2 => bench.fill(volume, first, end, Ref::pattern(7)),
                 3 => bench.fill(volume, first, end, Ref::ZERO),
                 6 => bench.spread(volume, first, end),
+                7 => bench.copy_volume(volume, 1 - volume),
                 _ => {
                     // Every other copy has the same alignment at both ends.
                     let to = if kind == 4 { to - to % 256 + first % 256 } else { to };

@@ -52,6 +52,9 @@ pub struct Options {
     /// gathered; `None` for the default. A simulator sets few, because short histories fill few
     /// pages.
     pub max_named_pages: Option<usize>,
+    /// References to a block or a page above which none is added on purpose; `None` for those that
+    /// the format has. A simulator sets few, because short histories count few.
+    pub max_references: Option<u32>,
     /// Most bytes of patches of pages on the drive; `None` for the default. 0 stores every page
     /// whole. A simulator sets few, so that its short histories release patches.
     pub max_patch_bytes: Option<u64>,
@@ -82,6 +85,7 @@ impl Options {
             read_only: false,
             last_generation: None,
             max_named_pages: None,
+            max_references: None,
             max_patch_bytes: None,
             recompress_after: None,
             last_ticket: None,
@@ -116,6 +120,7 @@ impl Options {
             read_only: false,
             last_generation: None,
             max_named_pages: None,
+            max_references: None,
             max_patch_bytes: None,
             recompress_after: None,
             last_ticket: None,

@@ -54,6 +54,9 @@ impl ArrayState {
         if let Some(max_pages) = options.max_named_pages {
             map.set_max_named_pages(max_pages);
         }
+        if let Some(max) = options.max_references {
+            map.slots.set_max_references(max);
+        }
         Self {
             options,
             geometry,

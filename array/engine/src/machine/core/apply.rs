@@ -19,7 +19,7 @@ impl Core {
     /// Puts a record into the log and applies it to the map, in one step. A record of a stream gets
     /// its position in the same step.
     pub(super) fn sequence(&mut self, record: &[LogOp], stream: Option<StreamId>, tag: Tag) -> Result<(), OpError> {
-        self.check_shareable(record)?;
+        self.check_editable(record)?;
         match stream.and_then(|stream| self.state.streams.next_entry(stream)) {
             Some(entry) => self.log_in_stream(entry, record, tag),
             None => self.log.push(record),
@@ -29,15 +29,9 @@ impl Core {
         Ok(())
     }
 
-    /// Refuses a record that would raise a reference count beyond its limit.
-    fn check_shareable(&mut self, record: &[LogOp]) -> Result<(), OpError> {
+    /// Refuses a record whose copies of pages would raise a reference count beyond its limit.
+    fn check_editable(&self, record: &[LogOp]) -> Result<(), OpError> {
         for op in record {
-            if let LogOp::CopyVolume { source, .. } = op
-                && let Some(source) = self.state.root(*source)
-                && !self.state.map.is_shareable(source.reference)
-            {
-                return Err(OpError::Malformed("too many copies of the volume"));
-            }
             if let LogOp::Write { volume, .. } | LogOp::Fill { volume, .. } | LogOp::Same { volume, .. } = op
                 && let Some(root) = self.state.root(*volume)
                 && let Some(range) = written_range(op)
@@ -47,16 +41,13 @@ impl Core {
                     return Err(OpError::NoSpace);
                 }
             }
-            let LogOp::Copy { source, from, destination, to } = op else { continue };
-            let (Some(source), Some(root)) = (self.state.root(*source), self.state.root(*destination)) else {
-                continue;
-            };
+            let LogOp::Copy { from, destination, to, .. } = op else { continue };
+            let Some(root) = self.state.root(*destination) else { continue };
             let (first, end) = touched_blocks(*from);
             let target = to.0 / LBAS_PER_BLOCK;
-            let is_shareable = self.state.map.can_collect(&source, first, end, target, root.height);
             let range = (target, target + (end - first));
-            if !is_shareable || !self.state.map.can_edit(&root, range, range) {
-                return Err(OpError::Malformed("too many references to a block of the source"));
+            if !self.state.map.can_edit(&root, range, range) {
+                return Err(OpError::NoSpace);
             }
         }
         Ok(())
@@ -192,14 +183,15 @@ impl Core {
         self.state.volumes.insert(volume, Volume { blocks, root });
     }
 
-    /// Shares the map of the source from its root on. The first write to either volume copies the
-    /// pages on its path.
+    /// Shares the map of the source from its root on, or from below pages whose counts are full.
+    /// The first write to either volume copies the pages on its path.
     fn apply_copy_volume(&mut self, source: VolumeId, destination: VolumeId) {
         let Some(held) = self.state.volumes.get(&source).copied() else { return };
-        if !self.state.map.count_up(held.root.reference) {
-            return self.stop_inconsistent("reference count of a volume's root is at its limit");
-        }
-        if let Some(before) = self.state.volumes.insert(destination, held) {
+        let root = match self.state.map.copy(&held.root) {
+            Ok(root) => root,
+            Err(error) => return self.stop_inconsistent(&error.to_string()),
+        };
+        if let Some(before) = self.state.volumes.insert(destination, Volume { root, ..held }) {
             self.state.map.release(before.root.reference);
         }
     }

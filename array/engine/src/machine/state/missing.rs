@@ -39,14 +39,13 @@ impl ArrayState {
                     self.missing_in(*volume, range, Need::References, out);
                 }
             }
-            Op::Change(changes) => changes.iter().for_each(|change| match change {
+            Op::Change(changes) => (0..).zip(changes).for_each(|(earlier, change)| match change {
                 Change::ResizeVolume { volume, blocks } => {
                     self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
                 }
                 Change::DeleteVolume { volume } => self.missing_root(*volume, out),
                 Change::CopyVolume { source, destination } => {
-                    self.missing_root(*source, out);
-                    self.missing_root(*destination, out);
+                    self.missing_in_copy_volume(*source, *destination, earlier, out);
                 }
                 Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
             }),
@@ -78,10 +77,7 @@ impl ArrayState {
             }
             LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, false, out),
             LogOp::Delete { volume } => self.missing_root(*volume, out),
-            LogOp::CopyVolume { source, destination } => {
-                self.missing_root(*source, out);
-                self.missing_root(*destination, out);
-            }
+            LogOp::CopyVolume { source, destination } => self.missing_in_copy_volume(*source, *destination, 0, out),
             LogOp::Stream(_) | LogOp::Create { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }
     }
@@ -116,10 +112,13 @@ impl ArrayState {
         let (first, end) = touched_blocks(from);
         let target = to.0 / LBAS_PER_BLOCK;
         let is_shared = |level: u8, start: u64| shares(level, start, first, target, root.height);
-        self.map.missing(&source_root, first, end, Need::Sharing, is_shared, out);
+        self.map.missing(&source_root, first, end, Need::Sharing { earlier: 0 }, is_shared, out);
         // A replaced leaf is not read. A replaced page above it is not read only where the page
-        // of the source takes its place.
-        let is_replaced = |level: u8, start: u64| level == 0 || shares(level, start, target, first, source_root.height);
+        // of the source takes its place, which a full one does not.
+        let has_full = self.map.slots.has_full();
+        let is_replaced = |level: u8, start: u64| {
+            level == 0 || (!has_full && shares(level, start, target, first, source_root.height))
+        };
         // Within one volume, a page that is shared as a whole may also be edited at the other end.
         let need = Need::Edit { may_be_shared: (source == destination).then_some((first, end)) };
         self.map.missing(&root, target, target + (end - first), need, is_replaced, out);
@@ -149,7 +148,16 @@ impl ArrayState {
         }
     }
 
-    /// Adds the slot of a volume's root, which is all that sharing or dropping the map needs.
+    /// Adds what copying a whole volume needs after `earlier` changes of the same record: mostly
+    /// the slots of both roots.
+    fn missing_in_copy_volume(&self, source: VolumeId, destination: VolumeId, earlier: u32, out: &mut Vec<Absent>) {
+        if let Some(root) = self.root(source) {
+            self.map.missing(&root, 0, span(root.height), Need::Sharing { earlier }, |_, _| true, out);
+        }
+        self.missing_root(destination, out);
+    }
+
+    /// Adds the slot of a volume's root, which is all that dropping the map needs.
     fn missing_root(&self, volume: VolumeId, out: &mut Vec<Absent>) {
         if let Some(root) = self.root(volume) {
             self.map.missing_slot(root.reference, out);
