@@ -15,6 +15,7 @@ pub use machine::{
     Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, PinnedSegment, ReadPlan, RecoverError,
     Recovery, SegmentContents, SegmentDamage, TaskId, Urgency, Usage, WithCore, Work, WorkDone, WorkId, read_or_zero,
 };
+pub use ondisk::WHOLE_VOLUME_BLOCKS;
 pub use service::{
     BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
     MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Recompression, Reply, Service, Sink, SlowIo,

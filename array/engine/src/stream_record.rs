@@ -3,7 +3,8 @@
 use types::{Period, Position, StreamId};
 use wal::LogOp;
 
-/// Most operations of a followed record: those of one step of an UNMAP.
+/// Most operations of a followed record: those of one step of an UNMAP. A change of volumes in a
+/// stream has as many parts at most.
 pub const MAX_FOLLOWED_OPS: usize = 32;
 
 /// A record of a stream: ordered by the sequencer, followed by its peer.
@@ -15,6 +16,6 @@ pub struct StreamRecord {
     pub period: Period,
     /// Its position in the stream.
     pub position: Position,
-    /// Writes and fills of volumes of the stream, at most [`MAX_FOLLOWED_OPS`].
+    /// Changes of volumes of the stream, at most [`MAX_FOLLOWED_OPS`], as one request makes them.
     pub ops: Vec<LogOp>,
 }

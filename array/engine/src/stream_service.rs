@@ -43,8 +43,12 @@ pub struct NewPeriod {
     /// When a change is committed; not [`Gate::Closed`].
     pub gate: Gate,
     /// Position of the last record before the period, at the sequencer. Both engines state the
-    /// same one.
+    /// same one, unless the first record of a follower makes its volumes those of the sequencer: it
+    /// then states the one before, and the position of that record is the sequencer's last one.
     pub last: Position,
+    /// Most bytes of data in one record: the least of both engines'
+    /// [`max_payload`](StreamStatus::max_payload).
+    pub max_payload: u64,
 }
 
 /// News of a stream.
@@ -86,13 +90,19 @@ pub struct StreamStatus {
     pub role: Role,
     /// When a change is committed.
     pub gate: Gate,
+    /// Most bytes of data that this engine can log in one record.
+    pub max_payload: u64,
     /// True once the array's format states that it has this stream. Before, no period can begin.
     pub is_ready: bool,
     /// The array was opened in spite of a damaged log or lost metadata: changes that were
     /// acknowledged may be missing here. Only a follower's period with [`Gate::Local`] can begin.
     pub is_hurt: bool,
     /// Blocks that were changed here and that the peer may lack, or `None` if all may be: more were
-    /// changed than the array lists.
+    /// changed than the array lists. A range of [`WHOLE_VOLUME_BLOCKS`] means a volume that was
+    /// made, removed, replaced or resized: the peer may lack all of it, and its existence. Any
+    /// volume may be smaller now, or gone.
+    ///
+    /// [`WHOLE_VOLUME_BLOCKS`]: crate::WHOLE_VOLUME_BLOCKS
     pub tail: Option<Vec<(VolumeId, BlockRange)>>,
 }
 

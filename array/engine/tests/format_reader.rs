@@ -634,7 +634,13 @@ fn streams_are_read_from_manifest_and_log() {
     assert_eq!(Reader::open(disk.image()).streams, []);
     core.create_stream(stream).unwrap();
     common::settle(&mut core, &disk);
-    let new = NewPeriod { period: Period(6), role: Role::Sequencer, gate: Gate::Local, last: Position(0) };
+    let new = NewPeriod {
+        period: Period(6),
+        role: Role::Sequencer,
+        gate: Gate::Local,
+        last: Position(0),
+        max_payload: 1 << 16,
+    };
     core.begin_period(stream, new).unwrap();
     run(&mut core, &disk, write(volume.0, 8, data(1, 8))).unwrap();
     core.stream_heard(stream, Period(6), Position(1)).unwrap();

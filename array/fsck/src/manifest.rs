@@ -4,7 +4,7 @@
 use crate::drive::Location;
 use blockmap::{Ref, RefTarget, Root, SlotId};
 use std::collections::BTreeMap;
-use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, MAX_VOLUME_BYTES, Period, Position, StreamId, VolumeId};
 
 const MAGIC: &[u8] = b"IBIDMAN\0";
 /// Version of a manifest with the sums of the slot table, and of one without.
@@ -65,8 +65,6 @@ pub(crate) struct Segment {
 pub(crate) struct Stream {
     /// Period and position of its last record.
     pub(crate) last: (Period, Position),
-    /// Blocks that the peer may lack.
-    pub(crate) tail: Vec<(VolumeId, BlockRange)>,
 }
 
 /// The patches that one checkpoint stored.
@@ -192,20 +190,21 @@ fn decode_streams(input: &mut Input<'_>) -> Option<BTreeMap<StreamId, Stream>> {
         let _base = (input.number(8)?, input.number(8)?);
         let unlisted = (input.number(8)?, input.number(8)?);
         let is_sound = flags < 4 && heard <= last.1.0 && (flags & 2 != 0 || unlisted == (0, 0));
-        let (mut tail, mut newest) = (Vec::new(), 0);
+        let mut newest = 0;
         for _ in 0..input.number(8)? {
             let (period, _position) = (input.number(8)?, input.number(8)?);
             (newest <= period && period <= last.0.0).then_some(())?;
             newest = period;
             for _ in 0..input.number(8)? {
                 let (volume, start, blocks) = (VolumeId(input.number(8)?), input.number(8)?, input.number(8)?);
-                (volume.stream() == Some(id)).then_some(())?;
-                tail.push((volume, BlockRange::new(Lba(start), blocks).ok()?));
+                let range = BlockRange::new(Lba(start), blocks).ok()?;
+                // A volume that is named may be smaller now, or gone.
+                (volume.stream() == Some(id) && range.end().0 <= MAX_VOLUME_BYTES / LBA_BYTES).then_some(())?;
             }
         }
         let is_new = streams.last_key_value().is_none_or(|(before, _)| *before < id);
         (is_sound && is_new).then_some(())?;
-        streams.insert(id, Stream { last, tail });
+        streams.insert(id, Stream { last });
     }
     Some(streams)
 }

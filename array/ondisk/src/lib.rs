@@ -19,8 +19,8 @@ pub use geometry::{ArrayGeometry, GeometryError, SUPERBLOCK_AREA_BYTES};
 pub use key_block::{KEY_BLOCK_BYTES, KEY_BLOCK_COPIES, KeyBlock, KeyCost, key_block_offset};
 pub use location::{DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, PageLocation};
 pub use manifest::{
-    Manifest, ManifestSegment, ManifestStream, ManifestTail, ManifestVolume, SlotSums, append_lists, encode_manifest,
-    manifest_stream_bytes, manifest_value_bytes,
+    Manifest, ManifestSegment, ManifestStream, ManifestTail, ManifestVolume, SlotSums, WHOLE_VOLUME_BLOCKS,
+    append_lists, encode_manifest, manifest_stream_bytes, manifest_value_bytes,
 };
 pub use owner::{OWNER_BYTES, OWNER_OFFSET, OwnerBlock};
 pub use patch::{

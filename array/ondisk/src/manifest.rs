@@ -2,7 +2,7 @@
 
 mod streams;
 
-pub use streams::{ManifestStream, ManifestTail, manifest_stream_bytes};
+pub use streams::{ManifestStream, ManifestTail, WHOLE_VOLUME_BLOCKS, manifest_stream_bytes};
 
 use crate::patch::{self, PatchList};
 use crate::{PageLocation, codec};

@@ -50,6 +50,8 @@ impl EngineSetup {
         let geometry = ArrayGeometry { capacity: 48 << 20, log_bytes, segment_bytes: 256 << 10 };
         let mut options = Options::for_geometry(&geometry);
         options.page_budget = rng.pick(&[0, 16 << 10, options.page_budget]);
+        // The counts of the two arrays are full at different records.
+        options.max_references = rng.pick(&[None, Some(2), Some(3), Some(8)]);
         // Streams do not use it.
         options.write_cache = rng.percent(25);
         Self { geometry, options, space: None, is_small: false, bug: None }

@@ -1,10 +1,13 @@
 //! Two engines and one stream: a sequencer, a follower, and queues of messages between them. From
 //! one seed, in one thread, without a network.
 //!
-//! Hosts change blocks at the sequencer and read at both. Each array crashes at any access of its
+//! Hosts change and copy blocks at the sequencer and read at both; volumes are made, removed,
+//! resized, copied and restored. The counts of references are full at different records in the two
+//! arrays. Each array crashes at any access of its
 //! drive, in recovery too, or its process ends, or only the connection is cut. Then one of the two
 //! serves alone, the other is brought into step from the *tails* of both, and may be interrupted in
-//! that, too.
+//! that, too. Volumes that a tail names as a whole are made again at the other array, by the
+//! first record that it is given.
 //!
 //! After each restart an array must hold a prefix of the records that it was given, with everything
 //! that it has reported as durable or answered. A read must show a committed state: durable on both
@@ -57,15 +60,21 @@ mod tests {
     fn runs_fail_over_and_come_into_step() {
         let mut totals = PairTotals::default();
         (1..=10).for_each(|seed| totals.add(&run_pair(seed, None).0));
-        let PairTotals { records, answered, crashes, failovers, resyncs, copied, .. } = totals;
-        assert!([records, answered, crashes, failovers, resyncs, copied].iter().all(|count| *count > 10), "{totals:?}");
+        let PairTotals { runs: _, records, copies, volume_changes, answered, crashes, failovers, resyncs, copied } =
+            totals;
+        let counts = [records, copies, volume_changes, answered, crashes, failovers, resyncs, copied];
+        assert!(counts.iter().all(|count| *count > 10), "{totals:?}");
         assert_eq!(run_pair(3, None), run_pair(3, None), "the same seed, the same run");
     }
 
     #[test]
     fn injected_bugs_are_found() {
-        use PairBug::{AckBeforeFlush, FollowerOutOfOrder, OwnDurability, ReadUncommitted, TailForgotten};
-        for bug in [OwnDurability, AckBeforeFlush, FollowerOutOfOrder, TailForgotten, ReadUncommitted] {
+        use PairBug::{
+            AckBeforeFlush, CopyTooEarly, FollowerOutOfOrder, OwnDurability, ReadUncommitted, TailForgotten,
+            VolumeForgotten,
+        };
+        let of_order = [OwnDurability, AckBeforeFlush, FollowerOutOfOrder, CopyTooEarly, ReadUncommitted];
+        for bug in of_order.into_iter().chain([TailForgotten, VolumeForgotten]) {
             assert!(first_violation(60, Some(bug)).is_some(), "{bug:?} is not found");
         }
     }

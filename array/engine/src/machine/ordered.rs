@@ -16,16 +16,19 @@ use super::steps::UNMAP_STEP_RANGES;
 use crate::service::{Change, Op, OpError};
 use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
 use crate::stream_service::{Gate, NewPeriod, Role, StreamStatus};
-use ondisk::{ManifestStream, ManifestTail, manifest_stream_bytes};
+use ondisk::{ManifestStream, ManifestTail, WHOLE_VOLUME_BLOCKS, manifest_stream_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use tail::Tail;
-use types::{BlockRange, LBA_BYTES, Lsn, Period, Position, StreamId, VolumeId};
+use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, Lba, Lsn, Period, Position, StreamId, VolumeId};
 use wal::{LogOp, StreamEntry};
 
 /// Bytes of the log for each range that a tail lists at most.
 const LOG_BYTES_PER_RANGE: u64 = 2048;
 const MIN_TAIL_RANGES: usize = 64;
 const MAX_TAIL_RANGES: usize = 1 << 15;
+
+/// Fewest bytes of data that the records of a period may hold: two blocks of 4 KiB.
+const MIN_PAYLOAD: u64 = 2 * BLOCK_BYTES;
 
 const _: () = assert!(UNMAP_STEP_RANGES <= MAX_FOLLOWED_OPS);
 
@@ -49,6 +52,8 @@ struct OrderedStream {
     base: (Period, Position),
     role: Role,
     gate: Gate,
+    /// Most bytes of data in a record that is ordered.
+    max_payload: u64,
     /// The checkpoint that must be complete before the first record.
     stored_with: u64,
     is_ready: bool,
@@ -74,6 +79,7 @@ impl OrderedStream {
             base,
             role: Role::Follower,
             gate: Gate::Closed,
+            max_payload: u64::MAX,
             stored_with: 0,
             is_ready: true,
             is_hurt: false,
@@ -101,6 +107,7 @@ impl OrderedStream {
         let refusals = [
             (!self.is_ready, "the stream is not stored in a checkpoint yet"),
             (new.gate == Gate::Closed, "a period does not begin closed"),
+            (new.max_payload < MIN_PAYLOAD, "records of the period hold too few bytes"),
             (new.period <= self.period, "the period is not a later one"),
             (!is_closed && !continues_alone, "the period before is not closed"),
             (is_closed && self.durable < self.last, "records of the period before are not durable yet"),
@@ -121,6 +128,7 @@ impl OrderedStream {
     fn begin(&mut self, new: NewPeriod) {
         self.tail.end_period();
         (self.period, self.role, self.gate) = (new.period, new.role, new.gate);
+        self.max_payload = new.max_payload;
         if new.role == Role::Follower {
             (self.last, self.durable, self.entered) = (new.last, new.last, new.last);
         }
@@ -198,7 +206,11 @@ impl OrderedStreams {
             | Op::Zero { volume, .. }
             | Op::Unmap { volume, .. }
             | Op::CompareAndWrite { volume, .. }
-            | Op::Or { volume, .. } => self.of_volume(*volume),
+            | Op::Or { volume, .. }
+            | Op::Copy { destination: volume, .. } => self.of_volume(*volume),
+            Op::Change(changes) => {
+                changes.iter().flat_map(volumes_of).flatten().find_map(|volume| self.of_volume(volume))
+            }
             Op::Follow(record) => Some(record.stream),
             _ => None,
         }
@@ -209,8 +221,6 @@ impl OrderedStreams {
         if self.is_empty() && !matches!(op, Op::Follow(_)) {
             return Ok(());
         }
-        let refuse = |is_in_stream: bool, what| if is_in_stream { Err(OpError::Malformed(what)) } else { Ok(()) };
-        let is_ordered = |volume: VolumeId| self.of_volume(volume).is_some();
         match op {
             Op::Read { volume, .. } | Op::Status { volume, .. } | Op::Compare { volume, .. } => {
                 self.of_volume(*volume).map_or(Ok(()), |stream| self.open(stream, None).map(drop))
@@ -220,16 +230,13 @@ impl OrderedStreams {
             | Op::Zero { .. }
             | Op::Unmap { .. }
             | Op::CompareAndWrite { .. }
-            | Op::Or { .. } => {
-                self.of_op(op).map_or(Ok(()), |stream| self.open(stream, Some(Role::Sequencer)).map(drop))
-            }
-            Op::Copy { source, destination, .. } => {
-                refuse(is_ordered(*source) || is_ordered(*destination), "a copy from or to a volume of a stream")
-            }
-            Op::Change(changes) => {
-                let names_ordered = changes.iter().flat_map(volumes_of).flatten().any(is_ordered);
-                refuse(names_ordered, "a change of a volume of a stream")
-            }
+            | Op::Or { .. } => self.open_for(self.of_op(op)),
+            Op::Copy { source, destination, .. } => match (self.of_volume(*source), self.of_volume(*destination)) {
+                (None, None) => Ok(()),
+                (from, to) if from == to => self.open_for(to),
+                _ => Err(OpError::Malformed("a copy from or to a volume of another stream, or of none")),
+            },
+            Op::Change(changes) => self.admit_changes(changes),
             Op::Follow(record) => {
                 check_record(record)?;
                 let stream = self.open(record.stream, Some(Role::Follower))?;
@@ -240,6 +247,25 @@ impl OrderedStreams {
             }
             Op::Flush => Ok(()),
         }
+    }
+
+    /// Checks changes of volumes as a whole, which may be in one stream or in none.
+    fn admit_changes(&self, changes: &[Change]) -> Result<(), OpError> {
+        let streams = || changes.iter().flat_map(volumes_of).flatten().map(|volume| self.of_volume(volume));
+        let Some(stream) = streams().flatten().next() else { return Ok(()) };
+        let is_value = |change: &Change| matches!(change, Change::Put { .. } | Change::Remove { .. });
+        if streams().any(|other| other != Some(stream)) || changes.iter().any(is_value) {
+            return Err(OpError::Malformed("a change of a stream's volumes with another volume, or with a value"));
+        }
+        if changes.len() > MAX_FOLLOWED_OPS {
+            return Err(OpError::Malformed("more than 32 changes of a stream's volumes in one record"));
+        }
+        self.open_for(Some(stream))
+    }
+
+    /// Checks that a host's change can be ordered in a stream, if it is in one.
+    fn open_for(&self, stream: Option<StreamId>) -> Result<(), OpError> {
+        stream.map_or(Ok(()), |stream| self.open(stream, Some(Role::Sequencer)).map(drop))
     }
 
     /// Returns a stream that serves requests, in the role that they need.
@@ -262,6 +288,16 @@ impl OrderedStreams {
         }
         stream.entered = record.position;
         Ok(())
+    }
+
+    /// True if a followed record is the next one, so that the state is that before it.
+    pub(crate) fn is_turn(&self, record: &StreamRecord) -> bool {
+        self.streams.get(&record.stream).is_some_and(|stream| record.position == stream.last.next())
+    }
+
+    /// True if the pages that a followed record needs are known only when it is the next one.
+    pub(crate) fn must_wait(&self, record: &StreamRecord) -> bool {
+        reads_earlier(record) && !self.is_turn(record)
     }
 
     /// True if it is the turn of a followed record. Otherwise its task waits for
@@ -457,7 +493,15 @@ impl OrderedStreams {
         }
     }
 
-    pub(crate) fn status(&self, stream: StreamId) -> Option<StreamStatus> {
+    /// Returns the most bytes of data in a record of a volume's stream.
+    pub(crate) fn max_payload(&self, volume: VolumeId) -> u64 {
+        let stream = self.of_volume(volume).and_then(|stream| self.streams.get(&stream));
+        stream.filter(|stream| stream.role == Role::Sequencer).map_or(u64::MAX, |stream| stream.max_payload)
+    }
+
+    /// Returns the state of a stream, on an array that logs `max_payload` bytes of data in a
+    /// record.
+    pub(crate) fn status(&self, stream: StreamId, max_payload: u64) -> Option<StreamStatus> {
         let stream = self.streams.get(&stream)?;
         Some(StreamStatus {
             period: stream.period,
@@ -467,6 +511,7 @@ impl OrderedStreams {
             base: stream.base,
             role: stream.role,
             gate: stream.gate,
+            max_payload,
             is_ready: stream.is_ready,
             is_hurt: stream.is_hurt,
             tail: stream.tail.blocks(),
@@ -478,23 +523,47 @@ impl OrderedStreams {
     }
 }
 
-/// Checks what a record to follow may hold: writes and fills of volumes of its stream.
+/// Checks what a record to follow holds, without regard to the volumes as they are now: records
+/// before it may still change them.
 fn check_record(record: &StreamRecord) -> Result<(), OpError> {
     let is_followed = |op: &LogOp| {
-        let is_change = changed_range(op).is_some_and(|(_, range)| !range.is_empty());
+        let is_change =
+            changed_range(op).is_some_and(|(_, range)| !range.is_empty() && range.end().0 <= WHOLE_VOLUME_BLOCKS);
         is_change && op.volumes().all(|volume| volume.stream() == Some(record.stream))
     };
-    // Several writes would need the pages that an earlier one changes.
-    let are_fills = record.ops.len() == 1 || record.ops.iter().all(|op| matches!(op, LogOp::Fill { .. }));
-    if record.ops.is_empty() || record.ops.len() > MAX_FOLLOWED_OPS || !are_fills {
-        return Err(OpError::Malformed("a record to follow is one write, or up to 32 fills"));
-    }
-    if !record.ops.iter().all(is_followed) {
+    if record.ops.is_empty() || record.ops.len() > MAX_FOLLOWED_OPS || !has_known_form(&record.ops) {
         return Err(OpError::Malformed(
-            "a record to follow changes a volume outside of its stream, or not its content",
+            "a record to follow is a copy with its edges, up to 32 fills, or up to 32 changes of volumes",
         ));
     }
+    if !record.ops.iter().all(is_followed) {
+        return Err(OpError::Malformed("a record to follow changes a volume outside of its stream, or nothing"));
+    }
     Ok(())
+}
+
+/// True for operations that one request puts into one record.
+fn has_known_form(ops: &[LogOp]) -> bool {
+    let is_write = |op: &LogOp| matches!(op, LogOp::Write { .. });
+    let are_edges = |ops: &[LogOp]| ops.len() <= 2 && ops.iter().all(is_write);
+    match ops {
+        [LogOp::Same { .. }] => true,
+        [LogOp::Copy { .. }, edges @ ..] => are_edges(edges),
+        [LogOp::Write { .. }, ..] => are_edges(ops),
+        [LogOp::Fill { .. }, ..] => ops.iter().all(|op| matches!(op, LogOp::Fill { .. })),
+        _ => ops.iter().all(is_volume_change),
+    }
+}
+
+/// True for an operation on a volume as a whole.
+fn is_volume_change(op: &LogOp) -> bool {
+    matches!(op, LogOp::Create { .. } | LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::CopyVolume { .. })
+}
+
+/// True for a record that reads what earlier records of its stream change: its pages are known
+/// when those are applied.
+fn reads_earlier(record: &StreamRecord) -> bool {
+    record.ops.iter().any(|op| is_volume_change(op) || matches!(op, LogOp::Copy { .. }))
 }
 
 /// Returns the blocks that an operation of a stream's record changes.
@@ -504,7 +573,16 @@ fn changed_range(op: &LogOp) -> Option<(VolumeId, BlockRange)> {
             BlockRange::new(*lba, data.len() as u64 / LBA_BYTES).ok().map(|range| (*volume, range))
         }
         LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => Some((*volume, *range)),
-        _ => None,
+        LogOp::Copy { from, destination, to, .. } => {
+            BlockRange::new(*to, from.blocks()).ok().map(|range| (*destination, range))
+        }
+        LogOp::Create { volume, .. }
+        | LogOp::Delete { volume }
+        | LogOp::Resize { volume, .. }
+        | LogOp::CopyVolume { destination: volume, .. } => {
+            BlockRange::new(Lba(0), WHOLE_VOLUME_BLOCKS).ok().map(|range| (*volume, range))
+        }
+        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => None,
     }
 }
 

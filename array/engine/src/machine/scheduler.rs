@@ -9,6 +9,7 @@ use crate::service::{Change, Op, OpError, Reply, Tag};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use types::Lsn;
+use wal::LogOp;
 
 /// All tasks, and their wait queues.
 pub(crate) struct Scheduler {
@@ -164,12 +165,18 @@ impl Scheduler {
             }
             self.runnable.push_back(id);
         }
-        if let Op::Change(changes) = &task.op {
-            changes.iter().for_each(|change| {
+        match &task.op {
+            Op::Change(changes) => changes.iter().for_each(|change| {
                 if let Change::DeleteVolume { volume } = change {
                     self.locks.forget(*volume);
                 }
-            });
+            }),
+            Op::Follow(record) => record.ops.iter().for_each(|op| {
+                if let LogOp::Delete { volume } = op {
+                    self.locks.forget(*volume);
+                }
+            }),
+            _ => {}
         }
     }
 

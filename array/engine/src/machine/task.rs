@@ -206,7 +206,12 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
                 add(*volume, range.start().0, range.blocks());
             }
-            _ => {}
+            LogOp::Copy { from, destination, to, .. } => add(*destination, to.0, from.blocks()),
+            LogOp::Create { volume, .. }
+            | LogOp::Delete { volume }
+            | LogOp::Resize { volume, .. }
+            | LogOp::CopyVolume { destination: volume, .. } => add(*volume, 0, u64::MAX),
+            LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }),
         Op::Flush => {}
     }

@@ -2,10 +2,13 @@
 
 use crate::codec::{get_u32, get_u64};
 use bytes::{BufMut, Bytes};
-use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, MAX_VOLUME_BYTES, Period, Position, StreamId, VolumeId};
 
 const IS_HURT: u32 = 1;
 const HAS_UNLISTED: u32 = 2;
+
+/// Blocks of the range that means all of a volume, whatever its size: those of the largest one.
+pub const WHOLE_VOLUME_BLOCKS: u64 = MAX_VOLUME_BYTES / LBA_BYTES;
 
 /// A stream as the manifest lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +38,8 @@ pub struct ManifestTail {
     pub period: Period,
     /// Its position.
     pub position: Position,
-    /// The blocks that it changes.
+    /// The blocks that it changes. All [`WHOLE_VOLUME_BLOCKS`] for a volume that it makes, removes,
+    /// replaces or resizes. The volume may be smaller now, or gone.
     pub ranges: Vec<(VolumeId, BlockRange)>,
 }
 
@@ -100,7 +104,7 @@ fn decode_record(input: &mut Bytes, stream: StreamId) -> Option<ManifestTail> {
     let ranges = (0..count).map(|_| {
         let (volume, start, blocks) = (VolumeId(get_u64(input)?), get_u64(input)?, get_u64(input)?);
         let range = BlockRange::new(Lba(start), blocks).ok()?;
-        (volume.stream() == Some(stream)).then_some((volume, range))
+        (volume.stream() == Some(stream) && range.end().0 <= WHOLE_VOLUME_BLOCKS).then_some((volume, range))
     });
     let ranges = ranges.collect::<Option<Vec<_>>>()?;
     Some(ManifestTail { period, position, ranges })

@@ -9,8 +9,12 @@ pub enum PairBug {
     AckBeforeFlush,
     /// Apply two records at the follower in the wrong order.
     FollowerOutOfOrder,
+    /// Apply a copy at the follower before the record before it, which changes the source.
+    CopyTooEarly,
     /// Leave the tail of the array that yields out of the resync.
     TailForgotten,
+    /// Leave volumes that were made, removed, replaced or resized out of the tails.
+    VolumeForgotten,
     /// Serve reads at the follower when its own log is durable, without the sequencer's report.
     ReadUncommitted,
 }

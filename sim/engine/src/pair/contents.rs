@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use engine::{FillValue, LogOp};
+use std::collections::BTreeMap;
 use types::{BlockRange, LBA_BYTES, Lba, Period, Position, StreamId, VolumeId};
 
 /// The stream of the pair.
@@ -9,16 +10,18 @@ pub(super) const STREAM: StreamId = match StreamId::new(77) {
     Some(stream) => stream,
     None => unreachable!(),
 };
-/// Logical blocks of each volume: two leaves of the map.
+/// Logical blocks of each first volume: two leaves of the map.
 pub(super) const VOLUME_BLOCKS: u64 = 4096;
-/// Volumes of the stream.
+/// Volumes of the stream at first.
 pub(super) const VOLUMES: u32 = 2;
+/// Most logical blocks that the simulator reads at a time.
+const READ_BLOCKS: u64 = 1024;
 
 const LBA_LEN: usize = LBA_BYTES as usize;
 
 /// The contents of all volumes.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct PairContents(Vec<u64>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PairContents(pub(super) BTreeMap<VolumeId, Vec<u64>>);
 
 /// A record that was given to one of the arrays, or the beginning of a period (without operations).
 #[derive(Clone, Debug)]
@@ -30,7 +33,7 @@ pub(super) struct Entry {
 
 impl PairContents {
     pub(super) fn new() -> Self {
-        Self(vec![0; VOLUMES as usize * VOLUME_BLOCKS as usize])
+        Self((0..VOLUMES).map(|number| (STREAM.volume(number), vec![0; VOLUME_BLOCKS as usize])).collect())
     }
 
     /// Returns the contents after these records.
@@ -44,40 +47,60 @@ impl PairContents {
     pub(super) fn apply(&mut self, entry: &Entry) {
         for op in &entry.ops {
             match op {
-                LogOp::Write { volume, lba, data } => {
-                    let numbers = numbers_of(data).unwrap_or_default();
-                    self.part(*volume, lba.0, numbers.len() as u64).copy_from_slice(&numbers);
-                }
+                LogOp::Write { volume, lba, data } => self.set(*volume, *lba, &numbers_of(data).unwrap_or_default()),
                 LogOp::Fill { volume, range, fill } => {
                     let number = match fill {
                         FillValue::Hole | FillValue::Zero => 0,
                         FillValue::Word(word) => u64::from(*word) << 32 | u64::from(*word),
                     };
-                    self.part(*volume, range.start().0, range.blocks()).fill(number);
+                    self.set(*volume, range.start(), &vec![number; range.blocks() as usize]);
                 }
                 LogOp::Same { volume, range, pattern } => {
                     let number = numbers_of(pattern).and_then(|numbers| numbers.first().copied()).unwrap_or_default();
-                    self.part(*volume, range.start().0, range.blocks()).fill(number);
+                    self.set(*volume, range.start(), &vec![number; range.blocks() as usize]);
                 }
-                _ => {}
+                LogOp::Copy { source, from, destination, to } => {
+                    let numbers = self.range(*source, *from).unwrap_or_default().to_vec();
+                    self.set(*destination, *to, &numbers);
+                }
+                LogOp::Create { volume, blocks } | LogOp::Resize { volume, blocks } => {
+                    self.0.entry(*volume).or_default().resize(*blocks as usize, 0);
+                }
+                LogOp::Delete { volume } => drop(self.0.remove(volume)),
+                LogOp::CopyVolume { source, destination } => {
+                    let numbers = self.0.get(source).cloned().unwrap_or_default();
+                    self.0.insert(*destination, numbers);
+                }
+                LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => {}
             }
         }
     }
 
-    /// Returns the numbers of a range.
-    pub(super) fn range(&self, volume: VolumeId, range: BlockRange) -> &[u64] {
-        let at = first_of(volume, range.start().0);
-        &self.0[at..at + range.blocks() as usize]
+    /// Returns the numbers of a range. `None` if the volume does not hold it.
+    pub(super) fn range(&self, volume: VolumeId, range: BlockRange) -> Option<&[u64]> {
+        self.0.get(&volume)?.get(range.start().0 as usize..range.end().0 as usize)
     }
 
-    fn part(&mut self, volume: VolumeId, start: u64, blocks: u64) -> &mut [u64] {
-        let at = first_of(volume, start);
-        &mut self.0[at..at + blocks as usize]
+    fn set(&mut self, volume: VolumeId, start: Lba, numbers: &[u64]) {
+        let held = self.0.get_mut(&volume).and_then(|held| held.get_mut(start.0 as usize..));
+        if let Some(part) = held.and_then(|held| held.get_mut(..numbers.len())) {
+            part.copy_from_slice(numbers);
+        }
     }
-}
 
-fn first_of(volume: VolumeId, start: u64) -> usize {
-    ((volume.0 & u64::from(u32::MAX)) * VOLUME_BLOCKS + start) as usize
+    /// Returns where two contents differ first.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        let sizes = |contents: &Self| -> Vec<_> {
+            contents.0.iter().map(|(volume, numbers)| (*volume, numbers.len())).collect()
+        };
+        if sizes(self) != sizes(other) {
+            return Some(format!("the volumes {:?}, not {:?}", sizes(self), sizes(other)));
+        }
+        self.0.iter().find_map(|(volume, numbers)| {
+            let block = numbers.iter().zip(other.0.get(volume)?).position(|(a, b)| a != b)?;
+            Some(format!("another content of {volume}, block {block}"))
+        })
+    }
 }
 
 /// Returns the number of each block, or `None` if a block does not repeat one.
@@ -94,8 +117,11 @@ pub(super) fn bytes_of(numbers: &[u64]) -> Bytes {
     numbers.iter().flat_map(|number| number.to_le_bytes().repeat(LBA_LEN / 8)).collect()
 }
 
-/// Returns the whole of a volume, in ranges of one read each.
-pub(super) fn whole_volume() -> impl Iterator<Item = BlockRange> {
-    let piece = VOLUME_BLOCKS / 4;
-    (0..4).filter_map(move |number| BlockRange::new(Lba(number * piece), piece).ok())
+/// Returns the whole of a volume with this size, in ranges of one read each.
+pub(super) fn whole_volume(blocks: u64) -> impl Iterator<Item = BlockRange> {
+    let piece = move |number: u64| {
+        let start = number * READ_BLOCKS;
+        BlockRange::new(Lba(start), READ_BLOCKS.min(blocks - start)).ok()
+    };
+    (0..blocks.div_ceil(READ_BLOCKS)).filter_map(piece)
 }

@@ -7,6 +7,10 @@ pub struct PairTotals {
     pub runs: u64,
     /// Records that a sequencer has ordered.
     pub records: u64,
+    /// Those of them that are copies within volumes.
+    pub copies: u64,
+    /// Those of them that make, remove, replace or resize volumes.
+    pub volume_changes: u64,
     /// Requests answered.
     pub answered: u64,
     /// Ends of an array: power or process.
@@ -24,6 +28,8 @@ impl PairTotals {
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.records += other.records;
+        self.copies += other.copies;
+        self.volume_changes += other.volume_changes;
         self.answered += other.answered;
         self.crashes += other.crashes;
         self.failovers += other.failovers;

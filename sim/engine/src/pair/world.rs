@@ -1,5 +1,6 @@
 //! Two arrays, the messages between them, and their hosts.
 
+mod load;
 mod rounds;
 
 use super::bug::PairBug;
@@ -10,17 +11,13 @@ use crate::disk::SimDisk;
 use crate::engine_subject::EngineSetup;
 use crate::history::SimViolation;
 use crate::machine::Answers;
-use engine::{Change, Gate, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord, StreamStatus, Tag};
+use engine::{Change, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord, StreamStatus, Tag};
 use std::collections::{BTreeMap, VecDeque};
 use testing::Rng;
 use types::{BlockRange, Lba, Period, Position, VolumeId};
 
 /// Steps after which requests without an answer count as hung.
 const MAX_STEPS: u32 = 200_000;
-/// Blocks that most requests of hosts are within, so that they meet.
-const HOT_BLOCKS: u64 = 192;
-/// Most requests of hosts at a time.
-const MOST_OPEN: usize = 24;
 
 /// A message between the arrays.
 enum Message {
@@ -206,6 +203,12 @@ impl<'a> World<'a> {
         {
             std::mem::swap(&mut first.ops, &mut second.ops);
         }
+        if self.bug == Some(PairBug::CopyTooEarly)
+            && let [Message::Record(first), Message::Record(second), ..] = self.inbox[node].make_contiguous()
+            && second.ops.iter().any(|op| copies_from(op, &first.ops))
+        {
+            std::mem::swap(&mut first.ops, &mut second.ops);
+        }
         match self.inbox[node].pop_front() {
             Some(Message::Record(record)) => self.follow(node, record),
             Some(Message::Durable(period, position)) => {
@@ -241,6 +244,11 @@ impl<'a> World<'a> {
                     }
                     self.nodes[node].given(record.period, record.position, record.ops.clone());
                     self.totals.records += 1;
+                    match record.ops.first() {
+                        Some(LogOp::Copy { .. }) => self.totals.copies += 1,
+                        Some(LogOp::Write { .. } | LogOp::Fill { .. } | LogOp::Same { .. }) => {}
+                        _ => self.totals.volume_changes += 1,
+                    }
                     self.send(node, Message::Record(record));
                 }
                 StreamEvent::Durable { period, position, .. } => {
@@ -284,6 +292,9 @@ impl<'a> World<'a> {
                 self.own.insert(tag, numbers);
                 Ok(())
             }
+            (Open::Read { volume, range, seen }, Err(OpError::NoSuchVolume(_) | OpError::OutOfRange { .. })) => {
+                self.check_refused(node, volume, range, seen)
+            }
             (Open::Change(Some(position)), Ok(_)) => {
                 self.answered = self.answered.max(position);
                 let holders = if self.mode == Mode::Sync { vec![0, 1] } else { vec![self.sequencer] };
@@ -291,6 +302,11 @@ impl<'a> World<'a> {
             }
             // A comparison that failed, or nothing to do.
             (Open::Change(None), Ok(_) | Err(OpError::Miscompare { .. })) | (Open::Follow | Open::Own, Ok(_)) => Ok(()),
+            // An earlier request has removed or resized the volume, or made it.
+            (
+                Open::Change(None),
+                Err(OpError::NoSuchVolume(_) | OpError::OutOfRange { .. } | OpError::VolumeExists(_)),
+            ) => Ok(()),
             (_, result) => Err(SimViolation(format!("request at array {node} ended with {result:?}"))),
         }
     }
@@ -314,6 +330,7 @@ impl<'a> World<'a> {
             return Err(SimViolation::new("read bytes that nothing wrote"));
         };
         let mut contents = PairContents::after(&sequencer.entries[..seen]);
+        let numbers = Some(&numbers[..]);
         let mut is_seen = contents.range(volume, range) == numbers;
         for entry in &sequencer.entries[seen..last] {
             contents.apply(entry);
@@ -336,73 +353,41 @@ impl<'a> World<'a> {
         )))
     }
 
-    /// Submits a random request of a host.
-    pub(super) fn host(&mut self) -> Result<(), SimViolation> {
-        let sequencer = self.sequencer;
-        let is_reading = self.rng.percent(40);
-        let node = if is_reading && self.mode == Mode::Sync { self.rng.index(2) } else { sequencer };
-        if !self.nodes[node].is_up() || self.open.len() >= MOST_OPEN {
+    /// Checks that a read was refused only because its range does not exist after some record. The
+    /// record need not be committed: a volume is gone when its removal is ordered.
+    fn check_refused(&self, node: usize, volume: VolumeId, range: BlockRange, seen: usize) -> Result<(), SimViolation> {
+        // The follower knows the records that it was given.
+        let entries = &self.nodes[node].entries;
+        let seen = seen.min(entries.len());
+        let mut contents = PairContents::after(&entries[..seen]);
+        let mut lacks = |entry: &Entry| {
+            contents.apply(entry);
+            contents.range(volume, range).is_none()
+        };
+        let is_gone = PairContents::after(&entries[..seen]).range(volume, range).is_none();
+        if is_gone || entries[seen..].iter().any(&mut lacks) {
             return Ok(());
         }
-        let volume = STREAM.volume(self.rng.below(u64::from(VOLUMES)) as u32);
-        let range = self.range();
-        if is_reading {
-            let seen = self.nodes[sequencer].count_to(self.answered).unwrap_or_default();
-            self.submit(node, Op::Read { volume, range }, Open::Read { volume, range, seen })?;
-        } else {
-            let op = self.change(volume, range);
-            self.submit(node, op, Open::Change(None))?;
-        }
-        Ok(())
-    }
-
-    fn change(&mut self, volume: VolumeId, range: BlockRange) -> Op {
-        let lba = range.start();
-        match self.rng.weighted(&[50, 10, 10, 15, 10, 5]) {
-            0 => Op::Write { volume, lba, data: self.data(range.blocks()), fua: false },
-            1 => Op::WriteSame { volume, range, pattern: self.data(1) },
-            2 => Op::Zero { volume, range },
-            3 => {
-                let count = if self.rng.percent(20) { self.rng.between(33, 70) } else { self.rng.between(1, 3) };
-                Op::Unmap { volume, ranges: (0..count).map(|_| self.range()).collect() }
-            }
-            4 => {
-                let range = BlockRange::new(lba, range.blocks().min(16)).unwrap_or(range);
-                let held = self.nodes[self.sequencer].expected();
-                let compare = bytes_of(held.range(volume, range));
-                Op::CompareAndWrite { volume, lba, compare, write: self.data(range.blocks()) }
-            }
-            _ => Op::Or { volume, lba, data: self.data(range.blocks()) },
-        }
-    }
-
-    fn data(&mut self, blocks: u64) -> bytes::Bytes {
-        let word = u64::from(self.rng.next_u64() as u32);
-        let number = self.rng.next_u64();
-        let numbers: Vec<u64> = match self.rng.below(4) {
-            0 => vec![word << 32 | word; blocks as usize],
-            1 => (0..blocks).map(|block| block % 8 + 1).collect(),
-            _ => (0..blocks).map(|block| number.wrapping_add(block)).collect(),
-        };
-        bytes_of(&numbers)
-    }
-
-    fn range(&mut self) -> BlockRange {
-        let within = if self.rng.percent(90) { HOT_BLOCKS } else { VOLUME_BLOCKS };
-        let blocks = self.rng.size(48).max(1);
-        BlockRange::new(Lba(self.rng.below(within - blocks)), blocks).unwrap_or_default()
+        Err(SimViolation(format!("a read of {volume} at array {node} was refused, although it was never gone")))
     }
 
     /// Reads all volumes at a node. `None` if a drive has stopped.
-    pub(super) fn read_all(&mut self, node: usize) -> Result<Option<Vec<u64>>, SimViolation> {
-        let mut numbers = Vec::new();
-        for volume in (0..VOLUMES).map(|number| STREAM.volume(number)) {
-            for range in whole_volume() {
+    pub(super) fn read_all(&mut self, node: usize) -> Result<Option<PairContents>, SimViolation> {
+        let mut contents = BTreeMap::new();
+        for (volume, blocks) in self.volumes(node)? {
+            let mut numbers = Vec::new();
+            for range in whole_volume(blocks) {
                 let Some(piece) = self.read(node, volume, range)? else { return Ok(None) };
                 numbers.extend(piece);
             }
+            contents.insert(volume, numbers);
         }
-        Ok(Some(numbers))
+        Ok(Some(PairContents(contents)))
+    }
+
+    /// Returns the volumes of a node with their sizes in blocks.
+    pub(super) fn volumes(&mut self, node: usize) -> Result<BTreeMap<VolumeId, u64>, SimViolation> {
+        Ok(self.nodes[node].core()?.volumes())
     }
 
     /// Reads a range at a node. `None` if a drive has stopped.
@@ -426,8 +411,8 @@ impl<'a> World<'a> {
     /// Begins a period when a node orders the stream alone.
     pub(super) fn begin_solo(&mut self, node: usize) -> Result<(), SimViolation> {
         (self.sequencer, self.mode) = (node, Mode::Solo);
-        let (period, last) = (self.next_period(), self.status(node)?.position);
-        self.begin(node, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last })
+        let (period, StreamStatus { position: last, max_payload, .. }) = (self.next_period(), self.status(node)?);
+        self.begin(node, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload })
     }
 }
 
@@ -435,4 +420,10 @@ impl<'a> World<'a> {
 pub(super) fn failed(what: &str) -> impl Fn(OpError) -> SimViolation {
     let what = what.to_owned();
     move |error| SimViolation(format!("cannot {what}: {error}"))
+}
+
+/// True if an operation copies from a volume that these operations change.
+fn copies_from(op: &LogOp, before: &[LogOp]) -> bool {
+    let (LogOp::Copy { source, .. } | LogOp::CopyVolume { source, .. }) = op else { return false };
+    before.iter().any(|earlier| matches!(earlier, LogOp::Write { volume, .. } if volume == source))
 }

@@ -11,6 +11,7 @@ use crate::machine::space::admission::Admission;
 use crate::machine::task::{Task, Wait, claims_of, must_be_durable};
 use crate::service::{Extent, ExtentState, Op, OpError, Reply, Tag};
 use blockmap::{Absent, Need, Ref};
+use bytes::Bytes;
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 
 /// Result of a step of a task.
@@ -129,6 +130,12 @@ impl Core {
         if let Err(error) = self.state.validate(&task.op) {
             return Step::Replied(Err(error));
         }
+        if let Op::Follow(record) = &task.op
+            && self.state.streams.must_wait(record)
+            && !self.state.streams.take_turn(record, id)
+        {
+            return Step::Wait(Wait::Order);
+        }
         let missing = self.state.missing(&task.op, task.done);
         let is_loaded = |absent: &Absent| matches!(absent, Absent::Page(id) if self.state.map.pages.contains(*id));
         if missing.iter().any(is_loaded) {
@@ -172,8 +179,13 @@ impl Core {
         {
             return Step::Wait(Wait::Order);
         }
-        let data_step = self.state.copy_data_step();
+        let data_step = self.state.copy_data_step(&task.op);
         let needed = task.bytes_needed(data_step);
+        let is_fitting = |(data, (_, range)): (&Bytes, &(VolumeId, BlockRange))| data.len() as u64 == range.bytes();
+        if !task.fetched.iter().zip(&needed).all(is_fitting) {
+            // A period with another limit has begun since they were read.
+            task.fetched.clear();
+        }
         while task.fetched.len() < needed.len() {
             let (volume, range) = needed[task.fetched.len()];
             let plan = self.plan(volume, range, task.tag);

@@ -72,7 +72,7 @@ impl Core {
 
     /// Returns the state of a stream.
     pub fn stream_status(&self, stream: StreamId) -> Option<StreamStatus> {
-        self.state.streams.status(stream)
+        self.state.streams.status(stream, self.state.max_payload())
     }
 
     /// Returns the oldest event of a stream that was not returned yet. A caller that carries

@@ -49,7 +49,7 @@ impl ArrayState {
                 }
                 Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
             }),
-            Op::Follow(record) => record.ops.iter().for_each(|op| self.missing_in_record(op, out)),
+            Op::Follow(record) => self.missing_in_follow(&record.ops, out),
             Op::Flush => {}
         }
         missing.sort_unstable();
@@ -64,6 +64,26 @@ impl ArrayState {
         missing.sort_unstable();
         missing.dedup();
         missing
+    }
+
+    /// Adds what a record of a stream needs, as the request needed it that made the record.
+    fn missing_in_follow(&self, ops: &[LogOp], out: &mut Vec<Absent>) {
+        let may_be_shared = match ops.first() {
+            Some(LogOp::Copy { source, from, destination, .. }) if source == destination => Some(touched_blocks(*from)),
+            _ => None,
+        };
+        for (earlier, op) in (0..).zip(ops) {
+            match op {
+                LogOp::Write { volume, lba, data } => {
+                    self.missing_in_payload(*volume, *lba, data, Need::Edit { may_be_shared }, out);
+                }
+                LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, ops.len() > 1, out),
+                LogOp::CopyVolume { source, destination } => {
+                    self.missing_in_copy_volume(*source, *destination, earlier, out);
+                }
+                _ => self.missing_in_record(op, out),
+            }
+        }
     }
 
     fn missing_in_record(&self, op: &LogOp, out: &mut Vec<Absent>) {
@@ -127,7 +147,7 @@ impl ArrayState {
     /// Adds what the next step of a copy needs, after `copied` blocks.
     fn missing_in_copy_step(&self, op: &Op, copied: u64, out: &mut Vec<Absent>) {
         let Op::Copy { source, from, destination, to } = op else { return };
-        let step = copy_step(source == destination, *from, *to, copied, self.copy_data_step());
+        let step = copy_step(source == destination, *from, *to, copied, self.copy_data_step(op));
         if let Some((from, to)) = step.middle {
             self.missing_in_copy(*source, from, *destination, to, out);
         }

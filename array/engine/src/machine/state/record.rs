@@ -11,11 +11,16 @@ use wal::LogOp;
 impl ArrayState {
     /// Checks that a log record fits the state that it is replayed on.
     pub(crate) fn check_record(&self, op: &LogOp) -> Result<(), RecoverError> {
+        self.check_operation(op).map_err(|error| RecoverError::Log(error.to_string()))
+    }
+
+    /// Checks that an operation of a record fits the state that it is applied to.
+    pub(crate) fn check_operation(&self, op: &LogOp) -> Result<(), OpError> {
         let inside = |volume, start: Lba, blocks: u64| {
             let range = BlockRange::new(start, blocks).map_err(|_| OpError::Malformed("range end overflows"))?;
             self.inside(volume, range)
         };
-        let checked = match op {
+        match op {
             LogOp::Write { volume, lba, data } => inside(*volume, *lba, data.len() as u64 / LBA_BYTES),
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => self.inside(*volume, *range),
             LogOp::Copy { source, from, destination, to } => {
@@ -36,7 +41,6 @@ impl ArrayState {
             }
             LogOp::CopyVolume { source, .. } => inside(*source, Lba(0), 0),
             LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => Ok(()),
-        };
-        checked.map_err(|error| RecoverError::Log(error.to_string()))
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Checks of a request before any of it is executed.
 
 use super::ArrayState;
+use crate::machine::backpressure::payload_bytes;
 use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,15 +54,28 @@ impl ArrayState {
                 if lba.0 < blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
             }
             Op::Change(changes) => self.validate_changes(changes),
-            Op::Follow(record) => record.ops.iter().try_for_each(|op| match op {
-                LogOp::Write { volume, lba, data } => self.payload(*volume, *lba, data),
-                LogOp::Same { pattern, .. } if pattern.len() as u64 != LBA_BYTES => {
-                    Err(OpError::Malformed("pattern is not 512 bytes long"))
-                }
-                LogOp::Same { volume, range, .. } | LogOp::Fill { volume, range, .. } => self.inside(*volume, *range),
-                _ => Err(OpError::Malformed("not a change of content")),
-            }),
+            // Records before it may make or resize the volumes that it names.
+            Op::Follow(record) if self.streams.is_turn(record) => self.validate_record(&record.ops),
+            Op::Follow(_) => Ok(()),
         }
+    }
+
+    /// Checks a record of a stream against the state before it.
+    fn validate_record(&self, ops: &[LogOp]) -> Result<(), OpError> {
+        let changes: Vec<Change> = ops.iter().filter_map(volume_change).collect();
+        self.validate_changes(&changes)?;
+        if ops.iter().map(payload_bytes).sum::<u64>() > self.max_payload() {
+            return Err(OpError::Malformed("the record is too long"));
+        }
+        ops.iter().try_for_each(|op| match op {
+            LogOp::Write { volume, lba, data } => self.payload(*volume, *lba, data),
+            LogOp::Same { pattern, .. } if pattern.len() as u64 != LBA_BYTES => {
+                Err(OpError::Malformed("pattern is not 512 bytes long"))
+            }
+            LogOp::Same { volume, range, .. } | LogOp::Fill { volume, range, .. } => self.inside(*volume, *range),
+            LogOp::Copy { .. } => self.check_operation(op),
+            _ => Ok(()),
+        })
     }
 
     /// Returns the longest payload of one record in bytes: a quarter of the log, so that the ring
@@ -71,8 +85,12 @@ impl ArrayState {
     }
 
     /// Returns the blocks that one step of a copy may move as data: they go through the log.
-    pub(crate) fn copy_data_step(&self) -> u64 {
-        COPY_DATA_STEP_BLOCKS.min(self.max_payload() / LBA_BYTES / 2)
+    pub(crate) fn copy_data_step(&self, op: &Op) -> u64 {
+        let limit = match op {
+            Op::Copy { destination, .. } => self.streams.max_payload(*destination),
+            _ => u64::MAX,
+        };
+        COPY_DATA_STEP_BLOCKS.min(self.max_payload().min(limit) / LBA_BYTES / 2)
     }
 
     fn size(&self, volume: VolumeId) -> Result<u64, OpError> {
@@ -90,7 +108,7 @@ impl ArrayState {
         if bytes == 0 || !bytes.is_multiple_of(LBA_BYTES) {
             return Err(OpError::Malformed("length is not a multiple of 512 bytes"));
         }
-        if bytes > self.max_payload() {
+        if bytes > self.max_payload().min(self.streams.max_payload(volume)) {
             return Err(OpError::Malformed("transfer is too long"));
         }
         let range = BlockRange::new(lba, bytes / LBA_BYTES).map_err(|_| OpError::OutOfRange { blocks })?;
@@ -154,6 +172,19 @@ impl ArrayState {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Returns the change of a volume as a whole that an operation of a record makes.
+fn volume_change(op: &LogOp) -> Option<Change> {
+    match op {
+        LogOp::Create { volume, blocks } => Some(Change::CreateVolume { volume: *volume, blocks: *blocks }),
+        LogOp::Delete { volume } => Some(Change::DeleteVolume { volume: *volume }),
+        LogOp::Resize { volume, blocks } => Some(Change::ResizeVolume { volume: *volume, blocks: *blocks }),
+        LogOp::CopyVolume { source, destination } => {
+            Some(Change::CopyVolume { source: *source, destination: *destination })
+        }
+        _ => None,
     }
 }
 

@@ -1,12 +1,12 @@
 //! The rounds of a run: both arrays serve, one fails, the other continues, both come into step.
 
-use super::{Mode, World, failed};
+use super::{Mode, Open, World, failed};
 use crate::history::SimViolation;
 use crate::pair::bug::PairBug;
-use crate::pair::contents::{PairContents, STREAM, VOLUMES, whole_volume};
-use engine::{Gate, NewPeriod, Role};
-use std::collections::BTreeSet;
-use types::{BlockRange, Lba, VolumeId};
+use crate::pair::contents::STREAM;
+use engine::{Gate, LogOp, NewPeriod, Op, Role, StreamRecord, WHOLE_VOLUME_BLOCKS};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{BlockRange, Lba, Position, VolumeId};
 
 /// Blocks that one step of the resync copies.
 const RESYNC_BLOCKS: u64 = 64;
@@ -29,11 +29,17 @@ impl World<'_> {
     fn begin_sync(&mut self) -> Result<(), SimViolation> {
         let (sequencer, follower) = (self.sequencer, 1 - self.sequencer);
         let (period, last) = (self.next_period(), self.status(sequencer)?.position);
+        let max_payload = self.max_payload()?;
         let gate_of = |bug| if self.bug == Some(bug) { Gate::Local } else { Gate::Both };
         let gates = (gate_of(PairBug::OwnDurability), gate_of(PairBug::ReadUncommitted));
         (self.mode, self.is_connected) = (Mode::Sync, true);
-        self.begin(follower, NewPeriod { period, role: Role::Follower, gate: gates.1, last })?;
-        self.begin(sequencer, NewPeriod { period, role: Role::Sequencer, gate: gates.0, last })
+        self.begin(follower, NewPeriod { period, role: Role::Follower, gate: gates.1, last, max_payload })?;
+        self.begin(sequencer, NewPeriod { period, role: Role::Sequencer, gate: gates.0, last, max_payload })
+    }
+
+    /// Returns the most bytes of data in a record for both arrays.
+    fn max_payload(&mut self) -> Result<u64, SimViolation> {
+        Ok(self.status(0)?.max_payload.min(self.status(1)?.max_payload))
     }
 
     /// Lets hosts work until an array ends, the connection is cut, or the time is over.
@@ -130,8 +136,8 @@ impl World<'_> {
         let status = self.status(node)?;
         self.nodes[node].cut_to(status.period, status.position)?;
         // Reads need an open stream. The content is that of the records which survived.
-        let (period, last) = (self.next_period(), status.position);
-        self.begin(node, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last })?;
+        let (period, last, max_payload) = (self.next_period(), status.position, status.max_payload);
+        self.begin(node, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last, max_payload })?;
         self.check_contents(node)?;
         self.close(node)
     }
@@ -140,10 +146,9 @@ impl World<'_> {
     fn check_contents(&mut self, node: usize) -> Result<(), SimViolation> {
         let expected = self.nodes[node].expected();
         let Some(found) = self.read_all(node)? else { return Ok(()) };
-        let differing = found.iter().zip(contents_of(&expected)).position(|(found, expected)| *found != expected);
-        match differing {
+        match found.difference(&expected) {
             None => self.nodes[node].audit(),
-            Some(block) => Err(SimViolation(format!("array {node} holds another content of block {block}"))),
+            Some(what) => Err(SimViolation(format!("array {node} holds {what}"))),
         }
     }
 
@@ -152,8 +157,8 @@ impl World<'_> {
         for node in [self.sequencer, 1 - self.sequencer] {
             let expected = self.nodes[self.sequencer].expected();
             let Some(found) = self.read_all(node)? else { return Ok(()) };
-            if let Some(block) = found.iter().zip(contents_of(&expected)).position(|(a, b)| *a != b) {
-                return Err(SimViolation(format!("in step, but array {node} differs at block {block}")));
+            if let Some(what) = found.difference(&expected) {
+                return Err(SimViolation(format!("in step, but array {node} holds {what}")));
             }
         }
         Ok(())
@@ -200,12 +205,29 @@ impl World<'_> {
         if !self.run_until(|world| Ok(world.is_quiet(source)))? || !self.await_durable(target)? {
             return Ok(false);
         }
+        if self.status(source)?.position == Position(0) {
+            // The target needs a position for its volumes.
+            let range = BlockRange::new(Lba(0), 8).unwrap_or_default();
+            let tag = self.submit(source, Op::Zero { volume: STREAM.volume(0), range }, Open::Own)?;
+            if !self.run_until(|world| Ok(!world.open.contains_key(&(source, tag))))? {
+                return Ok(false);
+            }
+        }
         let tails = [self.tail(source)?, self.tail(target)?];
+        let volumes = self.volumes(source)?;
+        let parts = parts_of(tails.into_iter().flatten(), &volumes);
+        let made = self.remake(target, &volumes, &parts)?;
         let (period, last) = (self.next_period(), self.status(source)?.position);
-        self.begin(source, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last })?;
-        self.begin(target, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last })?;
+        let max_payload = self.max_payload()?;
+        self.begin(source, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload })?;
+        // The first record of the target makes its volumes those of the source.
+        let first = if made.is_empty() { last } else { Position(last.0 - 1) };
+        self.begin(target, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last: first, max_payload })?;
         self.is_connected = true;
-        for (volume, piece) in pieces(tails.into_iter().flatten()) {
+        if !made.is_empty() {
+            self.follow(target, StreamRecord { stream: STREAM, period, position: last, ops: made })?;
+        }
+        for (volume, piece) in pieces(&parts, &volumes) {
             let Some(numbers) = self.read(source, volume, piece)? else { return Ok(false) };
             self.write(volume, piece.start(), &numbers)?;
             self.totals.copied += piece.blocks();
@@ -232,8 +254,31 @@ impl World<'_> {
         if self.bug == Some(PairBug::TailForgotten) && node != self.sequencer {
             return Ok(Vec::new());
         }
-        let all = || (0..VOLUMES).flat_map(|number| whole_volume().map(move |range| (STREAM.volume(number), range)));
-        Ok(self.status(node)?.tail.unwrap_or_else(|| all().collect()))
+        let whole = BlockRange::new(Lba(0), WHOLE_VOLUME_BLOCKS).unwrap_or_default();
+        let Some(mut tail) = self.status(node)?.tail else {
+            return Ok(self.volumes(node)?.into_keys().map(|volume| (volume, whole)).collect());
+        };
+        if self.bug == Some(PairBug::VolumeForgotten) {
+            tail.retain(|(_, range)| *range != whole);
+        }
+        Ok(tail)
+    }
+
+    /// Returns the changes that give the target the volumes of the source. Those that a tail names
+    /// as a whole are made again.
+    fn remake(
+        &mut self,
+        target: usize,
+        volumes: &BTreeMap<VolumeId, u64>,
+        parts: &[(VolumeId, BlockRange)],
+    ) -> Result<Vec<LogOp>, SimViolation> {
+        let is_marked = |volume: &VolumeId| parts.iter().any(|(other, part)| other == volume && is_whole(*part));
+        let held = self.volumes(target)?;
+        let stays = |volume: &VolumeId| held.get(volume) == volumes.get(volume) && !is_marked(volume);
+        let gone = held.keys().filter(|volume| !stays(volume)).map(|volume| LogOp::Delete { volume: *volume });
+        let new = volumes.iter().filter(|(volume, _)| !stays(volume));
+        let new = new.map(|(volume, blocks)| LogOp::Create { volume: *volume, blocks: *blocks });
+        Ok(gone.chain(new).collect())
     }
 
     /// Stops both arrays in order, and checks their drives.
@@ -248,19 +293,32 @@ impl World<'_> {
     }
 }
 
-/// Returns ranges of at most [`RESYNC_BLOCKS`], aligned to that, that hold all of these.
-fn pieces(ranges: impl Iterator<Item = (VolumeId, BlockRange)>) -> Vec<(VolumeId, BlockRange)> {
-    let mut pieces = BTreeSet::new();
-    for (volume, range) in ranges.filter(|(_, range)| !range.is_empty()) {
-        let numbers = range.start().0 / RESYNC_BLOCKS..range.end().0.div_ceil(RESYNC_BLOCKS);
-        pieces.extend(numbers.map(|number| (volume, number)));
-    }
-    let range = |number: u64| BlockRange::new(Lba(number * RESYNC_BLOCKS), RESYNC_BLOCKS).unwrap_or_default();
-    pieces.into_iter().map(|(volume, number)| (volume, range(number))).collect()
+/// True for the range that means all of a volume.
+fn is_whole(range: BlockRange) -> bool {
+    range.blocks() == WHOLE_VOLUME_BLOCKS
 }
 
-/// Returns the number of each block, volume after volume.
-fn contents_of(contents: &PairContents) -> impl Iterator<Item = u64> + '_ {
-    let ranges = (0..VOLUMES).flat_map(|number| whole_volume().map(move |range| (STREAM.volume(number), range)));
-    ranges.flat_map(|(volume, range)| contents.range(volume, range).iter().copied())
+/// Returns the parts of the tails that are in volumes of the source.
+fn parts_of(
+    tails: impl Iterator<Item = (VolumeId, BlockRange)>,
+    volumes: &BTreeMap<VolumeId, u64>,
+) -> Vec<(VolumeId, BlockRange)> {
+    tails.filter(|(volume, range)| !range.is_empty() && volumes.contains_key(volume)).collect()
+}
+
+/// Returns ranges of at most [`RESYNC_BLOCKS`], aligned to that, that hold all of these parts.
+fn pieces(parts: &[(VolumeId, BlockRange)], volumes: &BTreeMap<VolumeId, u64>) -> Vec<(VolumeId, BlockRange)> {
+    let mut pieces = BTreeSet::new();
+    for (volume, range) in parts {
+        // The volume may be smaller now.
+        let end = volumes.get(volume).map_or(0, |blocks| range.end().0.min(*blocks));
+        let numbers = range.start().0 / RESYNC_BLOCKS..end.div_ceil(RESYNC_BLOCKS);
+        pieces.extend(numbers.map(|number| (*volume, number)));
+    }
+    let range = |(volume, number): (VolumeId, u64)| {
+        let start = number * RESYNC_BLOCKS;
+        let blocks = volumes.get(&volume)?.saturating_sub(start).min(RESYNC_BLOCKS);
+        BlockRange::new(Lba(start), blocks).ok().map(|range| (volume, range))
+    };
+    pieces.into_iter().filter_map(range).collect()
 }
