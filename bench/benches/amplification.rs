@@ -235,9 +235,10 @@ fn main() {
     for case in cases.split(',') {
         match case {
             "half" => filled("50 %", Load::new(gib, 7.81 / FULL_SIZE_GIB), 930.0),
-            // Map and slot table take 0.5 % more than the data.
             "capacity" => {
-                filled("84 % of capacity", Load::filled(gib, |_, capacity| capacity as f64 * 0.84 / 1.005), 687.0)
+                // Map and slot table take 0.5 % more than the data.
+                let load = Load::filled(gib, |_, capacity| capacity as f64 * 0.84 / 1.005);
+                filled("84 % of capacity", load, 687.0);
             }
             "full" => filled("84 %", Load::new(gib, 13.28 / FULL_SIZE_GIB), 687.0),
             "snapshots" => snapshots(gib),
