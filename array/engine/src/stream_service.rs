@@ -45,6 +45,8 @@ pub struct NewPeriod {
     /// Position of the last record before the period, at the sequencer. Both engines state the
     /// same one, unless the first record of a follower makes its volumes those of the sequencer: it
     /// then states the one before, and the position of that record is the sequencer's last one.
+    /// The caller carries the durable position of each side when a period begins: events report
+    /// only later records.
     pub last: Position,
     /// Most bytes of data in one record: the least of both engines'
     /// [`max_payload`](StreamStatus::max_payload).

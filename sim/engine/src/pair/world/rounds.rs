@@ -1,6 +1,6 @@
 //! The rounds of a run: both arrays serve, one fails, the other continues, both come into step.
 
-use super::{Mode, Open, World, failed};
+use super::{Message, Mode, Open, World, failed};
 use crate::history::SimViolation;
 use crate::pair::bug::PairBug;
 use crate::pair::contents::STREAM;
@@ -224,6 +224,11 @@ impl World<'_> {
         let first = if made.is_empty() { last } else { Position(last.0 - 1) };
         self.begin(target, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last: first, max_payload })?;
         self.is_connected = true;
+        // Nothing else reports these if no record follows.
+        for node in [source, target] {
+            let durable = self.status(node)?.durable;
+            self.send(node, Message::Durable(period, durable));
+        }
         if !made.is_empty() {
             self.follow(target, StreamRecord { stream: STREAM, period, position: last, ops: made })?;
         }
