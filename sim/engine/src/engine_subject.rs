@@ -131,7 +131,7 @@ impl SimSubject for EngineSubject {
         options.max_named_pages =
             Rng::part(rng.clone().next_u64(), 3).pick(&[None, Some(0), Some(0), Some(1), Some(2)]);
         options.max_references =
-            Rng::part(rng.clone().next_u64(), 5).pick(&[None, None, None, None, Some(2), Some(3), Some(8)]);
+            Rng::part(rng.clone().next_u64(), 6).pick(&[None, None, None, None, Some(2), Some(3), Some(8)]);
         options.max_patch_bytes = Rng::part(rng.clone().next_u64(), 4).pick(&[
             None,
             None,

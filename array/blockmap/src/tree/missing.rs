@@ -6,6 +6,10 @@ use crate::absent::{Absent, Need};
 use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 
+/// References that earlier copies of the same step may add to a page: a copy of a full page counts
+/// all references in it, and a page may be named several times.
+const SHARING_MARGIN: u32 = 1 << 23;
+
 /// State of one walk over a range, with its results.
 struct Walk<'a, F> {
     map: &'a Map,
@@ -151,7 +155,8 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
     /// Returns true if the count of a page is known, and may be full after `earlier` copies.
     fn is_full(&self, id: SlotId, earlier: u32) -> bool {
         let slots = &self.map.slots;
-        (slots.has_full() || earlier > 0) && slots.is_loaded(id.slot) && slots.is_full_after(id, earlier)
+        let added = if earlier > 0 { SHARING_MARGIN } else { 0 };
+        (slots.has_full() || earlier > 0) && slots.is_loaded(id.slot) && slots.is_full_after(id, added)
     }
 
     /// Returns true if the slot of a page is in memory. Otherwise lists its slot page.

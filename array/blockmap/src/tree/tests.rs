@@ -122,6 +122,35 @@ fn full_counts_refuse_no_copy() {
 }
 
 #[test]
+fn copies_after_others_enter_pages_that_become_full() {
+    let mut map = Map::default();
+    let mut root = Root::empty(2048);
+    let blocks: Vec<Ref> = (0..256).map(|_| Ref::data(map.slots.allocate())).collect();
+    map.set(&mut root, 0, &blocks);
+    // One leaf four times.
+    for to in 1..4 {
+        let pieces = map.collect(&root, 0, 256, to * 256, root.height).unwrap();
+        map.store(&mut root, to * 256, &pieces);
+    }
+    map.slots.set_max_references(8);
+    let RefTarget::Page(top) = root.reference.target() else { panic!("a page") };
+    let RefTarget::Page(leaf) = map.pages.get(top).unwrap().refs[0].target() else { panic!("a leaf") };
+    for _ in 0..7 {
+        map.copy(&root).unwrap();
+    }
+    assert_eq!((map.slots.count(top), map.slots.count(leaf)), (8, 4));
+    map.pages.remove(leaf).unwrap();
+    let missing = |earlier: u32| {
+        let mut missing = Vec::new();
+        map.missing(&root, 0, span(root.height), Need::Sharing { earlier }, |_, _| true, &mut missing);
+        missing
+    };
+    assert_eq!(missing(0), []);
+    // The first copy, by parts, makes the leaf full, so the second needs its entries.
+    assert!(missing(1).contains(&Absent::Page(leaf)), "{:?}", missing(1));
+}
+
+#[test]
 fn dropping_everything_frees_every_slot() {
     let mut bench = Bench::new();
     (0..BLOCKS).for_each(|block| bench.write(0, block));

@@ -3,6 +3,7 @@
 
 use crate::array::{Scratch, ibid};
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -78,7 +79,13 @@ fn supervisor_learns_of_ready_alive_and_stopping() {
     let mut fixture = Fixture::start(&scratch, "--ephemeral", &environment);
     let received = || {
         let mut bytes = [0; 64];
-        let length = socket.recv(&mut bytes).unwrap();
+        let length = loop {
+            match socket.recv(&mut bytes) {
+                // The test was stopped and continued.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                length => break length.unwrap(),
+            }
+        };
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
     fixture.ready();

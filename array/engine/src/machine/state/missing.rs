@@ -45,7 +45,12 @@ impl ArrayState {
                 }
                 Change::DeleteVolume { volume } => self.missing_root(*volume, out),
                 Change::CopyVolume { source, destination } => {
-                    self.missing_in_copy_volume(*source, *destination, earlier, out);
+                    let before = changes.iter().take(earlier as usize).rev().map(|change| match change {
+                        Change::CopyVolume { source, destination } => Some((*source, *destination)),
+                        _ => None,
+                    });
+                    let source = origin(*source, before.flatten());
+                    self.missing_in_copy_volume(source, *destination, earlier, out);
                 }
                 Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
             }),
@@ -79,7 +84,12 @@ impl ArrayState {
                 }
                 LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, ops.len() > 1, out),
                 LogOp::CopyVolume { source, destination } => {
-                    self.missing_in_copy_volume(*source, *destination, earlier, out);
+                    let before = ops.iter().take(earlier as usize).rev().map(|op| match op {
+                        LogOp::CopyVolume { source, destination } => Some((*source, *destination)),
+                        _ => None,
+                    });
+                    let source = origin(*source, before.flatten());
+                    self.missing_in_copy_volume(source, *destination, earlier, out);
                 }
                 _ => self.missing_in_record(op, out),
             }
@@ -183,4 +193,15 @@ impl ArrayState {
             self.map.missing_slot(root.reference, out);
         }
     }
+}
+
+/// Returns the volume whose present map `volume` has after copies of whole volumes, given as source
+/// and destination, the last one first.
+fn origin(mut volume: VolumeId, copies: impl Iterator<Item = (VolumeId, VolumeId)>) -> VolumeId {
+    for (source, destination) in copies {
+        if destination == volume {
+            volume = source;
+        }
+    }
+    volume
 }
