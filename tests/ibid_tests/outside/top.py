@@ -149,6 +149,7 @@ def screens(array: Array) -> None:
         terminal.press("1")
         terminal.until(lambda lines: any("commands/s, at most" in line for line in lines), "the curve of the array")
         terminal.resize(120, 40)
+        terminal.until(lambda lines: lines[39].startswith("q quit"), "the array on the larger screen")
         terminal.press("2")
         terminal.until(lambda lines: "OTHER/S" in lines[4] and lines[39].startswith("q quit"), "the larger screen")
         terminal.press("q")
