@@ -5,6 +5,7 @@ use crate::machine::ranges::{split, touched_blocks};
 use crate::machine::steps::{copy_step, unmap_step};
 use crate::service::{Change, Op};
 use blockmap::{Absent, Need, shares, span};
+use rustc_hash::FxHashMap;
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::LogOp;
 
@@ -39,21 +40,19 @@ impl ArrayState {
                     self.missing_in(*volume, range, Need::References, out);
                 }
             }
-            Op::Change(changes) => (0..).zip(changes).for_each(|(earlier, change)| match change {
-                Change::ResizeVolume { volume, blocks } => {
-                    self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
-                }
-                Change::DeleteVolume { volume } => self.missing_root(*volume, out),
-                Change::CopyVolume { source, destination } => {
-                    let before = changes.iter().take(earlier as usize).rev().map(|change| match change {
-                        Change::CopyVolume { source, destination } => Some((*source, *destination)),
-                        _ => None,
-                    });
-                    let source = origin(*source, before.flatten());
-                    self.missing_in_copy_volume(source, *destination, earlier, out);
-                }
-                Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
-            }),
+            Op::Change(changes) => {
+                let mut copied = Copied::default();
+                changes.iter().for_each(|change| match change {
+                    Change::ResizeVolume { volume, blocks } => {
+                        self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
+                    }
+                    Change::DeleteVolume { volume } => self.missing_root(*volume, out),
+                    Change::CopyVolume { source, destination } => {
+                        self.missing_in_copy_volume(*source, *destination, &mut copied, out);
+                    }
+                    Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
+                });
+            }
             Op::Follow(record) => self.missing_in_follow(&record.ops, out),
             Op::Flush => {}
         }
@@ -77,19 +76,15 @@ impl ArrayState {
             Some(LogOp::Copy { source, from, destination, .. }) if source == destination => Some(touched_blocks(*from)),
             _ => None,
         };
-        for (earlier, op) in (0..).zip(ops) {
+        let mut copied = Copied::default();
+        for op in ops {
             match op {
                 LogOp::Write { volume, lba, data } => {
                     self.missing_in_payload(*volume, *lba, data, Need::Edit { may_be_shared }, out);
                 }
                 LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, ops.len() > 1, out),
                 LogOp::CopyVolume { source, destination } => {
-                    let before = ops.iter().take(earlier as usize).rev().map(|op| match op {
-                        LogOp::CopyVolume { source, destination } => Some((*source, *destination)),
-                        _ => None,
-                    });
-                    let source = origin(*source, before.flatten());
-                    self.missing_in_copy_volume(source, *destination, earlier, out);
+                    self.missing_in_copy_volume(*source, *destination, &mut copied, out);
                 }
                 _ => self.missing_in_record(op, out),
             }
@@ -107,7 +102,9 @@ impl ArrayState {
             }
             LogOp::Resize { volume, blocks } => self.missing_in_cut(*volume, *blocks, false, out),
             LogOp::Delete { volume } => self.missing_root(*volume, out),
-            LogOp::CopyVolume { source, destination } => self.missing_in_copy_volume(*source, *destination, 0, out),
+            LogOp::CopyVolume { source, destination } => {
+                self.missing_in_copy_volume(*source, *destination, &mut Copied::default(), out);
+            }
             LogOp::Stream(_) | LogOp::Create { .. } | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }
     }
@@ -178,13 +175,23 @@ impl ArrayState {
         }
     }
 
-    /// Adds what copying a whole volume needs after `earlier` changes of the same record: mostly
-    /// the slots of both roots.
-    fn missing_in_copy_volume(&self, source: VolumeId, destination: VolumeId, earlier: u32, out: &mut Vec<Absent>) {
+    /// Adds what copying a whole volume needs after the copies that the same record makes before:
+    /// mostly the slots of both roots.
+    fn missing_in_copy_volume(
+        &self,
+        source: VolumeId,
+        destination: VolumeId,
+        copied: &mut Copied,
+        out: &mut Vec<Absent>,
+    ) {
+        let source = copied.origins.get(&source).copied().unwrap_or(source);
         if let Some(root) = self.root(source) {
-            self.map.missing(&root, 0, span(root.height), Need::Sharing { earlier }, |_, _| true, out);
+            let need = Need::Sharing { earlier: copied.count };
+            self.map.missing(&root, 0, span(root.height), need, |_, _| true, out);
         }
         self.missing_root(destination, out);
+        copied.origins.insert(destination, source);
+        copied.count += 1;
     }
 
     /// Adds the slot of a volume's root, which is all that dropping the map needs.
@@ -195,13 +202,10 @@ impl ArrayState {
     }
 }
 
-/// Returns the volume whose present map `volume` has after copies of whole volumes, given as source
-/// and destination, the last one first.
-fn origin(mut volume: VolumeId, copies: impl Iterator<Item = (VolumeId, VolumeId)>) -> VolumeId {
-    for (source, destination) in copies {
-        if destination == volume {
-            volume = source;
-        }
-    }
-    volume
+/// Copies of whole volumes by earlier operations of a record.
+#[derive(Default)]
+struct Copied {
+    count: u32,
+    /// For a destination, the volume whose map before the record it has.
+    origins: FxHashMap<VolumeId, VolumeId>,
 }
