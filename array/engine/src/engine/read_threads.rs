@@ -22,10 +22,10 @@ impl Shared {
     /// Executes a read for a host unless that would block. `None` if it would, or is likely to.
     pub(super) fn try_read(&self, plan: &ReadPlan) -> Option<Result<Reply, OpError>> {
         let Reads { queue, trial, .. } = &self.reads;
-        if plan.is_in_memory() {
+        if !plan.needs_drive() {
             return plan.try_execute(&*self.disk);
         }
-        if !trial.is_due(|| queue.host_reads()) && plan.needs_drive() {
+        if !trial.is_due(|| queue.host_reads()) {
             return None;
         }
         let result = plan.try_execute(&*self.disk);
