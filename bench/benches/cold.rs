@@ -1,9 +1,9 @@
 //! Random 4 KiB reads of a file that is not in the page cache, beside the same reads by fio (if it
 //! is installed) and by threads without the engine, in turns. Linux only.
 //!
-//! `COLD_DIR` (the working directory) receives a file of 1.5 × `COLD_GIB` (4). `COLD_SECONDS` (4)
-//! is the time of a turn, `COLD_ROUNDS` (3) the number of turns, `COLD_DEPTH` (32) the number of
-//! reads under way.
+//! `COLD_DIR` (`tmp` of the target directory) receives a file of 1.5 × `COLD_GIB` (4).
+//! `COLD_SECONDS` (4) is the time of a turn, `COLD_ROUNDS` (3) the number of turns, `COLD_DEPTH`
+//! (32) the number of reads under way.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -131,7 +131,8 @@ fn shuffled(count: u64, rng: &mut Rng) -> Vec<u64> {
 fn main() {
     let (gib, seconds, rounds, depth) =
         (number("COLD_GIB", 4), number("COLD_SECONDS", 4), number("COLD_ROUNDS", 3), number("COLD_DEPTH", 32));
-    let path = PathBuf::from(std::env::var("COLD_DIR").unwrap_or_else(|_| ".".into())).join("ibid-cold");
+    let folder = std::env::var("COLD_DIR").unwrap_or_else(|_| env!("CARGO_TARGET_TMPDIR").into());
+    let path = PathBuf::from(folder).join("ibid-cold");
     let _ = std::fs::remove_file(&path);
     let geometry = ArrayGeometry::for_capacity((gib << 30) * 3 / 2).expect("a geometry");
     let disk = Arc::new(FileDisk::create(&path, geometry.capacity).expect("a new file"));
