@@ -1019,8 +1019,9 @@ export const text = {
     paceHint: 'for example 100MiB; at least 1MiB',
     capacity: 'Capacity',
     capacityNote: 'an array can grow, but not shrink',
-    capacityField: 'New total capacity',
-    capacityHint: (now: string) => `now ${now}; a device must have the new size already`,
+    capacityField: 'New size of the drive',
+    capacityHint: (now: string) =>
+      `hosts can fill ${now} now, which is less than the drive; a device must have the new size already`,
     grow: 'Grow',
     admins: 'Administrators',
     adminsNote: 'each with a role and at most one API token',

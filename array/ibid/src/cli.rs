@@ -197,10 +197,13 @@ pub(crate) struct ServeArgs {
     /// need different numbers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) number: Option<u8>,
-    /// Capacity of a new array [default: 64GiB, or the whole device]
+    /// Size of a new array's drive [default: 64GiB, or the whole device]
     ///
     /// At most the free space of the file system, unless --overcommit is given. If less than 64
     /// GiB is free, the default is 90 % of the free space.
+    ///
+    /// Hosts can fill 94 % of 64 GiB, and 87 % of 4 GiB; the rest is for the log, for metadata, and
+    /// for freeing space. `ibid array show` has the figure of an array.
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<String>,
     /// Allow a capacity beyond the free space of the file system
@@ -658,7 +661,7 @@ pub(crate) enum ArrayCommand {
     /// A file is extended. A device must have the new size already.
     #[command(after_help = "Example: ibid array grow --capacity 2T")]
     Grow {
-        /// New total capacity
+        /// New size of the drive
         #[arg(long, value_name = "SIZE")]
         capacity: String,
     },
