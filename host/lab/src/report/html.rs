@@ -81,7 +81,7 @@ fn overview(report: &LabReport) -> String {
          <h1>{identity}</h1><p class=\"when\"><time data-ms=\"{begun}\">{date}</time>, {secs}</p>\
          <dl class=\"facts\">{facts}</dl><p class=\"repeat\">Repeat with <code>{command}</code></p>\
          <table class=\"index\"><thead><tr><th></th><th>experiment</th><th>measured</th><th class=\"scale\"></th>\
-         <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table><p class=\"legend\">Bars: measured ratio, on a logarithmic scale from 1× to {widest}; the black mark is the published ratio.</p></section>\n",
+         <th>published</th><th></th></tr></thead><tbody>{rows}</tbody></table><p class=\"legend\">Bars: measured ratio, on a logarithmic scale from 1× to {widest}; the vertical mark is the published ratio.</p></section>\n",
         kicker =
             if report.scale == CAPTURE_SCALE { "Captures of hosts" } else { "Published VAAI experiments, repeated" },
         identity = escape(&subject.identity),
