@@ -391,12 +391,12 @@ impl Shared {
     fn work_in_background(&self) {
         let mut waited = Duration::ZERO;
         while !self.background.is_ending() {
-            let has_worked = self.locked(|core| {
+            let continues = self.locked(|core| {
                 core.tick();
                 core.kick();
-                core.has_actions()
+                core.must_tick_again()
             });
-            if has_worked {
+            if continues {
                 continue;
             }
             let mut inner = self.inner.lock();

@@ -25,6 +25,12 @@ impl Core {
                 || self.space.pool.is_discard_due())
     }
 
+    /// True if [`Core::tick`] should follow without a rest: there are actions, or the cleaner has
+    /// more blocks to relocate. A tick relocates only some, and hosts wait for them in a full pool.
+    pub fn must_tick_again(&self) -> bool {
+        self.has_actions() || (self.stopped.is_none() && self.space.is_relocation_due(self.view()))
+    }
+
     /// Runs background work. Bounded.
     pub fn tick(&mut self) {
         if self.stopped.is_some() {

@@ -62,9 +62,15 @@ impl Space {
         }
     }
 
+    /// True if the cleaner can relocate blocks now.
+    pub(crate) fn is_relocation_due(&self, view: View<'_>) -> bool {
+        let is_relocating = self.cleaner.phase == CleanerPhase::Relocating && !view.checkpointer.is_draining();
+        is_relocating && self.is_cleaning_due(view)
+    }
+
     /// True if a checkpoint should be taken so that emptied segments become free. Several segments
-    /// share one checkpoint, because it ends in flushes. They are few, a sixteenth of the ready
-    /// ones, because hosts wait for them in a full pool.
+    /// share one checkpoint, because it ends in flushes. They are few, one in 64 of the ready ones,
+    /// because hosts wait for them in a full pool.
     pub(super) fn is_reclaim_due(&self, view: View<'_>) -> bool {
         let continues = self.may_move(view) && (self.cleaner.phase != CleanerPhase::Idle || self.is_cleaning_due(view));
         self.pool.dead() > 0 && self.is_short_of_space(view) && (self.is_enough_empty(self.pool.dead()) || !continues)
@@ -72,7 +78,7 @@ impl Space {
 
     /// True if this number of empty segments is worth a checkpoint.
     pub(super) fn is_enough_empty(&self, segments: u64) -> bool {
-        segments >= (self.pool.ready() / 16).max(MIN_EMPTIED_PER_CHECKPOINT)
+        segments >= (self.pool.ready() / 64).max(MIN_EMPTIED_PER_CHECKPOINT)
     }
 
     /// False if a search found no victim and little has changed since.
