@@ -23,19 +23,20 @@ const fn part(name: &'static str, may_use: &'static [&'static str]) -> Part {
 
 const PARTS: &[Part] = &[
     part("types", &[]),
+    part("buffers", &[]),
     part("platform", &["types"]),
     // The test kit: any crate may test with it, without being listed.
     part("testing", &["platform"]),
     // The wire.
     part("scsi", &["types"]),
-    part("iscsi", &["types", "scsi"]),
+    part("iscsi", &["types", "buffers", "scsi"]),
     // The engine.
     part("reduction", &["types"]),
     part("ondisk", &["types", "platform"]),
     part("wal", &["types", "platform"]),
     part("blockmap", &["types", "ondisk"]),
     part("fsck", &["types", "platform", "reduction", "ondisk", "wal", "blockmap"]),
-    part("engine", &["types", "platform", "reduction", "ondisk", "wal", "blockmap", "fsck"]),
+    part("engine", &["types", "buffers", "platform", "reduction", "ondisk", "wal", "blockmap", "fsck"]),
     // The array.
     part("encryption", &["platform", "ondisk"]),
     part("catalog", &["types", "engine"]),
@@ -59,6 +60,7 @@ const PARTS: &[Part] = &[
         name: "ibid",
         may_use: &[
             "types",
+            "buffers",
             "platform",
             "ondisk",
             "fsck",
@@ -129,7 +131,7 @@ const PARTS: &[Part] = &[
 const TEST_KIT: &str = "testing";
 
 /// Pure crates, and the libraries with I/O that they may not link.
-const PURE: &[&str] = &["types", "scsi", "iscsi", "reduction", "blockmap", "api"];
+const PURE: &[&str] = &["types", "buffers", "scsi", "iscsi", "reduction", "blockmap", "api"];
 const OUTSIDE: &[&str] = &["tokio", "rustix", "libc", "getrandom", "rand", "mio", "socket2", "io-uring"];
 
 #[derive(Deserialize)]

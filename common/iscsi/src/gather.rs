@@ -1,13 +1,14 @@
 //! Collects data that arrives in order, in one part or several.
 
-use bytes::{Bytes, BytesMut};
+use buffers::Buffer;
+use bytes::Bytes;
 
 /// A data collector. A single part, the usual case of a small transfer, is kept without a copy;
 /// several parts are joined in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     whole: Bytes,
-    parts: BytesMut,
+    parts: Buffer,
 }
 
 impl Gather {
@@ -26,7 +27,7 @@ impl Gather {
             return;
         }
         if self.parts.is_empty() {
-            self.parts.reserve(capacity.max(self.whole.len() + data.len()));
+            self.parts = Buffer::with_capacity(capacity.max(self.whole.len() + data.len()));
             self.parts.extend_from_slice(&std::mem::take(&mut self.whole));
         }
         self.parts.extend_from_slice(&data);
@@ -34,7 +35,7 @@ impl Gather {
 
     /// Returns the collected data.
     pub(crate) fn take(&mut self) -> Bytes {
-        if self.parts.is_empty() { std::mem::take(&mut self.whole) } else { self.parts.split().freeze() }
+        if self.parts.is_empty() { std::mem::take(&mut self.whole) } else { std::mem::take(&mut self.parts).into() }
     }
 }
 

@@ -23,7 +23,7 @@ const PARALLEL_READS: usize = 128;
 const BOUNCE_BYTES: usize = 1 << 20;
 const MAX_BOUNCES: usize = 16;
 /// Buffers that are kept for later writes.
-const KEPT_BOUNCES: usize = 4;
+const KEPT_BOUNCES: usize = 8;
 
 /// Size of the blocks of [`FileDisk::read_uncached`] and [`FileDisk::write_uncached`], in bytes.
 const UNCACHED_BYTES: usize = DURABLE_ALIGNMENT as usize;

@@ -7,6 +7,7 @@ use super::group::{GroupCache, GroupError, Read, StoredGroup, block};
 use super::pool::Pool;
 use super::span::{Place, PlaceRead, Spans, join};
 use crate::service::{OpError, Reply, Tag};
+use buffers::Buffer;
 use bytes::{Bytes, BytesMut};
 use platform::{Disk, DiskError, Durability};
 use smallvec::SmallVec;
@@ -242,13 +243,13 @@ impl ReadPlan {
     }
 
     fn gather_all(&self, read: &Read<'_>) -> Result<Option<Bytes>, OpError> {
-        let mut out = BytesMut::zeroed(self.range.bytes() as usize);
+        let mut out = Buffer::zeroed(self.range.bytes() as usize);
         for piece in &self.pieces {
             if !self.fill(piece, &mut out[piece.at..piece.at + piece.length], read)? {
                 return Ok(None);
             }
         }
-        Ok(Some(out.freeze()))
+        Ok(Some(out.into()))
     }
 
     /// Returns the groups of the plan that are not cached.

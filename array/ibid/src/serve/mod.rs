@@ -37,6 +37,11 @@ use watched::Watched;
 /// Name of a new array.
 const DEFAULT_NAME: &str = "ibid";
 
+/// Returns the bytes of unused buffers to keep, for an array with this much memory.
+fn kept_buffers(memory: u64) -> usize {
+    (memory / 32).min(64 << 20) as usize
+}
+
 /// Runs an array until it receives a signal.
 pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Problem> {
     platform::memory::limit_malloc_retention();
@@ -48,6 +53,7 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     let ephemeral = args.ephemeral.then(|| TemporaryDirectory::new(None, "ibid")).transpose()?;
     let data = ephemeral.as_ref().map(|directory| directory.path().to_owned()).or(data);
     let settings = Settings::new(data, args)?;
+    buffers::set_limit(kept_buffers(settings.memory));
     let log = log::start(settings.log_file.as_deref(), settings.log_format)?;
     let watched = Watched::from_environment();
     let mut directory = ArrayDirectory::enter(&settings.data)?;
