@@ -8,7 +8,7 @@
 #   make install          install the programs and the service's files  (PREFIX=/usr/local, DESTDIR=)
 #   make console          build the web console only; a Rust build embeds it
 #   make serve            run an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
-#   make bench            measure the engine's budgets, and Ibid beside tgt end to end
+#   make bench            measure the engine's budgets, and Ibid beside tgt end to end  (ARGS='--before DIR --profile')
 #   make lab              repeat the published experiments, and write a report  (SCALE=paper, ARGS='--target iscsi://...')
 #   make reduction        measure data reduction: Debian trees, clones, a database   (ARGS=--slice: seconds)
 #   make book             build the pages of docs/ as a book, in $(OUT)/book
@@ -107,7 +107,7 @@ bench:
 	@scripts/setup.sh bench
 	cargo build --release --package ibid --package ibid-host
 	cargo bench --package ibid-bench
-	scripts/bench.py --bin $(BIN) --out $(OUT)/bench
+	scripts/bench.py --bin $(BIN) --out $(OUT)/bench $(ARGS)
 
 reduction:
 	@scripts/setup.sh reduction

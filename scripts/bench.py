@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Ibid and tgt end to end, in one run on one machine: the same initiator, the same commands, in rounds.
 
-    scripts/bench.py [--bin DIR] [--out DIR] [--rounds N] [--secs S] [--size GIB] [ROW...]
+    scripts/bench.py [--bin DIR] [--before DIR] [--profile] [--out DIR] [--rounds N] [--secs S] [--size GIB] [ROW...]
 
 Each round runs every row on every target in turn, so that foreign load affects all of them. Results are medians over
 the rounds. tgt is Debian's package with its defaults (write cache on: a write is acknowledged before it is on stable
 storage) and thin provisioning, in a sparse file of the LUN's size. Ibid runs durable, its default, and with
 --write-cache. A table goes to the terminal and to DIR/end-to-end.txt, all data with the machine's load to
-DIR/end-to-end.json.
+DIR/end-to-end.json. With --before, the programs of an earlier build take part in each round. With --profile, each row of
+Ibid is run once more while `perf` takes samples of the array.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ from ibid_tests.kit.host import Host
 from ibid_tests.kit.peer import Tgt
 from ibid_tests.kit.procs import Failed
 from ibid_tests.kit.term import Progress, count, say, seconds, table
+from processor import GROUPS, Samples, has_perf
 
 GIB = 1 << 30
+# The name of the earlier build among the targets.
+BEFORE = "ibid, before"
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,8 @@ class Targets:
             "ibid": Array(args.bin, capacity=f"{args.size * 8}GiB", base=scratch),
             "ibid, write cache": Array(args.bin, capacity=f"{args.size * 8}GiB", base=scratch, args=["--write-cache"]),
         }
+        if args.before:
+            self.arrays[BEFORE] = Array(args.before, capacity=f"{args.size * 8}GiB", base=scratch)
         self.urls: dict[str, str] = {}
 
     def __enter__(self):
@@ -133,7 +139,28 @@ class Targets:
 
     def on(self, row: Row) -> list[str]:
         names = ["ibid"] if not row.tgt_has else ["tgt", "ibid"]
-        return [*names, "ibid, write cache"] if row.writes else names
+        earlier = [BEFORE] if BEFORE in self.arrays else []
+        return [*names, *earlier, *(["ibid, write cache"] if row.writes else [])]
+
+
+def bench(args: argparse.Namespace, targets: Targets, row: Row, name: str, seed: int) -> dict:
+    options = {"warm": 0.3, "seed": seed} | ({"seq": True} if row.sequential else {})
+    return targets.host.bench(targets.urls[name], row.op, size=row.size, qd=row.qd, secs=args.secs, **options)
+
+
+def profile(args: argparse.Namespace, targets: Targets, rows: list[Row]) -> list[dict]:
+    """Where the array's processor time goes, in each row, for this build and the earlier one."""
+    names = [name for name in ("ibid", BEFORE) if name in targets.arrays]
+    taken = []
+    progress = Progress(len(rows) * len(names), " profiles")
+    for row in rows:
+        for name in names:
+            progress.step(f"{row.name}, {name}")
+            samples = Samples(targets.arrays[name].process.pid, args.out / "scratch")
+            found = bench(args, targets, row, name, seed=args.rounds + 1)
+            taken.append({"row": row.name, "target": name, "ops_s": found["ops_s"], "percent": samples.shares()})
+    progress.finish()
+    return taken
 
 
 def measure(args: argparse.Namespace, targets: Targets, rows: list[Row]) -> list[dict]:
@@ -143,10 +170,7 @@ def measure(args: argparse.Namespace, targets: Targets, rows: list[Row]) -> list
         for row in rows:
             for name in targets.on(row):
                 progress.step(f"{row.name}, {name}")
-                options = {"warm": 0.3, "seed": n + 1} | ({"seq": True} if row.sequential else {})
-                found = targets.host.bench(
-                    targets.urls[name], row.op, size=row.size, qd=row.qd, secs=args.secs, **options
-                )
+                found = bench(args, targets, row, name, seed=n + 1)
                 if found["errors"]:
                     raise Failed(f"{row.name} on {name}: {found['errors']} errors, first: {found['first_error']}")
                 taken.append({"round": n + 1, "row": row.name, "target": name, **found})
@@ -224,28 +248,68 @@ def lines(judged: list[dict]) -> str:
     return table(head, rows, right={1, 2, 3, 4, 5, 7, 8}, styles=style)
 
 
+def before_lines(judged: list[dict]) -> str:
+    """This build beside the earlier one."""
+    rows = []
+    for j in judged:
+        now, then = j["medians"]["ibid"], j["medians"][BEFORE]
+        if now and then:
+            p99 = [seconds(m["p99_us"] / 1e6) for m in (then, now)]
+            ratio = f"{count(round(now['ops_s'] / then['ops_s'], 2))}×" if then["ops_s"] else ""
+            rows.append([j["row"], count(then["ops_s"]), count(now["ops_s"]), ratio, *p99])
+    head = ["", "before /s", "now /s", "ratio", "p99 before", "p99 now"]
+    return table(head, rows, right={1, 2, 3, 4, 5})
+
+
+def profile_lines(profiles: list[dict]) -> str:
+    """Percent of the array's processor time by kind of work."""
+    kinds = [kind for kind in GROUPS if any(p["percent"].get(kind, 0) >= 1 for p in profiles)]
+    rows = [
+        [
+            p["row"],
+            "before" if p["target"] == BEFORE else "now",
+            *(f"{p['percent'].get(kind, 0):.0f}" for kind in kinds),
+        ]
+        for p in profiles
+    ]
+    return table(["percent of the array's processor time", "", *kinds], rows, right=set(range(2, 2 + len(kinds))))
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("rows", nargs="*", metavar="ROW", help="only rows whose name contains one of these words")
     options.add_argument("--bin", type=Path, default=ROOT / "target/release", help="folder of ibid and ibid-host")
+    options.add_argument(
+        "--before", type=Path, metavar="DIR", help="folder of the ibid of an earlier build, to compare"
+    )
+    options.add_argument(
+        "--profile", action="store_true", help="show where the array's processor time goes (needs perf)"
+    )
     options.add_argument("--out", type=Path, default=ROOT / "target/bench", help="folder for results and scratch files")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--secs", type=float, default=2.0, help="seconds for each measurement (2)")
     options.add_argument("--size", type=int, default=1, metavar="GIB", help="size of each LUN (1)")
     args = options.parse_args()
     args.bin, args.out = args.bin.resolve(), args.out.resolve()
+    args.before = args.before.resolve() if args.before else None
+    if args.profile and not has_perf():
+        options.error(
+            "--profile needs perf; Debian has it in linux-perf, and root or kernel.perf_event_paranoid below 2 may use it"
+        )
     args.out.mkdir(parents=True, exist_ok=True)
     rows = [r for r in ROWS if not args.rows or any(word in r.name for word in args.rows)]
     machine = Machine()
     try:
         with Targets(args, Host(args.bin)) as targets:
             taken = measure(args, targets, rows)
+            profiles = profile(args, targets, rows) if args.profile else []
     except Failed as e:
         say(f"  {e}", "red")
         return 1
-    names = ["tgt", "ibid", "ibid, write cache"]
+    names = ["tgt", "ibid", "ibid, write cache", BEFORE]
     judged = [judge(row, {name: medians(taken, row, name) for name in names}) for row in rows]
     report = {"machine": machine.report(), "rounds": args.rounds, "secs": args.secs, "rows": judged, "runs": taken}
+    report |= {"profiles": profiles} if profiles else {}
     (args.out / "end-to-end.json").write_text(json.dumps(report, indent=1) + "\n")
     m = report["machine"]
     foot = (
@@ -253,11 +317,14 @@ def main() -> int:
         f"steal {m['steal_percent']} %; the targets and the initiator share them\n"
         "  tgt acknowledges from its cache; promises about commands that change data compare it with the write cache column"
     )
-    say()
-    print(lines(judged))
-    say(foot, "dim")
+    parts = [lambda: f"{lines(judged)}\n{foot}"]
+    parts += [lambda: before_lines(judged)] if args.before else []
+    parts += [lambda: profile_lines(profiles)] if profiles else []
+    for part in parts:
+        say()
+        print(part())
     os.environ["NO_COLOR"] = "1"
-    (args.out / "end-to-end.txt").write_text(f"{lines(judged)}\n{foot}\n")
+    (args.out / "end-to-end.txt").write_text("\n\n".join(part() for part in parts) + "\n")
     missed = [j["row"] for j in judged if j["met"] is False]
     if missed:
         say(f"  missed: {', '.join(missed)}", "red")
