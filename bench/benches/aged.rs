@@ -8,11 +8,13 @@
 //! * `crash`: random writes until the log is as long as it gets, then the time to open the array,
 //!   each read of the disk 1 ms, 2 GiB of memory.
 //! * `copies`: a clone of 100 GiB by EXTENDED COPY, UNMAP of it, deletion, and a restart.
+//! * `week`: a snapshot each hour, the last 24 kept, for 168 hours. An hour is a number of random 4
+//!   KiB writes. Its idle time is left out, so dropping snapshots competes with writes.
 //!
-//! `AGED_GIB` (1024) is the size of the last three, `AGED_FULL` (0.8) the part of data segments in
+//! `AGED_GIB` (1024) is the size of the last four, `AGED_FULL` (0.8) the part of data segments in
 //! use, `AGED_SECONDS` (10) the time of each phase of writes, `AGED_MEMORY_MIB` (a quarter of the
 //! machine's memory) the memory of the array, `AGED_WRITE_KIB` (4) the size of the writes before
-//! the crash.
+//! the crash, `AGED_HOUR` (8000) the writes of an hour.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -34,6 +36,8 @@ use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
 const GIB: u64 = 1 << 30;
 const DEPTH: u64 = 32;
 const COPY_BYTES: u64 = 16 << 20;
+/// Memory for the writes of a window. The drive takes it before the time is measured.
+const SPARE_BYTES: u64 = 2 << 30;
 
 fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -105,33 +109,92 @@ impl Load {
         latencies
     }
 
-    /// Writes for `seconds`, and prints what that took. Returns the writes per second.
-    fn measure(&mut self, name: &str, seconds: f64) -> f64 {
+    /// Runs random writes until `is_over`.
+    fn window(&mut self, mut is_over: impl FnMut(u64) -> bool) -> Window {
         let (before, begin) = (self.engine.space().drive_writes, Instant::now());
-        let end = begin + Duration::from_secs_f64(seconds);
-        let latencies = self.run(|load| (Instant::now() < end).then(|| load.write()));
-        let rate = latencies.len() as f64 / begin.elapsed().as_secs_f64();
-        let after = self.engine.space().drive_writes;
-        let host = (after.host - before.host).max(1) as f64;
-        let part = |figure: fn(&DriveWrites) -> u64| (figure(&after) - figure(&before)) as f64 / host;
-        let at = |permille: usize| latencies[(latencies.len() - 1) * permille / 1000].as_secs_f64() * 1e3;
-        println!(
-            "{name:34} {rate:9.0}/s {:8.1} {:8.1} {:8.1} {:8.2} {:6.2} {:6.2} {:6.2}",
-            at(500),
-            at(990),
-            at(1000),
-            part(DriveWrites::total),
-            part(|w| w.moved),
-            part(|w| w.leaves),
-            part(|w| w.slot_pages),
-        );
-        rate
+        let mut count = 0;
+        let latencies = self.run(|load| {
+            count += 1;
+            (!is_over(count - 1)).then(|| load.write())
+        });
+        let took = begin.elapsed();
+        Window { latencies, took, before, after: self.engine.space().drive_writes }
+    }
+
+    /// Writes for `seconds`, and prints the figures. Returns the writes per second.
+    fn measure(&mut self, name: &str, seconds: f64) -> f64 {
+        self.disk.provide(SPARE_BYTES);
+        let end = Instant::now() + Duration::from_secs_f64(seconds);
+        let window = self.window(|_| Instant::now() >= end);
+        window.print(name);
+        window.rate()
     }
 
     fn change(&self, change: Change) -> Duration {
         let begin = Instant::now();
         call(&self.engine, Op::Change(vec![change])).expect("a change");
         begin.elapsed()
+    }
+}
+
+/// Some writes, with their latencies.
+struct Window {
+    /// In ascending order.
+    latencies: Vec<Duration>,
+    took: Duration,
+    before: DriveWrites,
+    after: DriveWrites,
+}
+
+impl Window {
+    fn rate(&self) -> f64 {
+        self.latencies.len() as f64 / self.took.as_secs_f64()
+    }
+
+    /// Adds the window that follows this one.
+    fn extend(&mut self, next: Self) {
+        self.latencies.extend(next.latencies);
+        self.latencies.sort_unstable();
+        self.took += next.took;
+        self.after = next.after;
+    }
+
+    fn head() {
+        println!(
+            "{:34} {:>11} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
+            "random 4 KiB writes",
+            "",
+            "p50 ms",
+            "p99",
+            "worst",
+            "written",
+            "moved",
+            "leaves",
+            "upper",
+            "slots",
+            "direct",
+            "patch"
+        );
+    }
+
+    fn print(&self, name: &str) {
+        let host = (self.after.host - self.before.host).max(1) as f64;
+        let part = |figure: fn(&DriveWrites) -> u64| (figure(&self.after) - figure(&self.before)) as f64 / host;
+        let at = |permille: usize| self.latencies[(self.latencies.len() - 1) * permille / 1000].as_secs_f64() * 1e3;
+        println!(
+            "{name:34} {:9.0}/s {:8.1} {:8.1} {:8.1} {:8.2} {:6.2} {:6.2} {:6.2} {:6.2} {:6.2} {:6.2}",
+            self.rate(),
+            at(500),
+            at(990),
+            at(1000),
+            part(DriveWrites::total),
+            part(|w| w.moved),
+            part(|w| w.leaves),
+            part(|w| w.interior_pages),
+            part(|w| w.slot_pages),
+            part(|w| w.directory),
+            part(|w| w.patches),
+        );
     }
 }
 
@@ -175,10 +238,7 @@ fn snapshots(gib: u64) {
     let options = default_options(&disk);
     let mut load = Load::open(disk, options);
     let seconds: f64 = setting("AGED_SECONDS", 10.0);
-    println!(
-        "{:34} {:>11} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6}",
-        "random 4 KiB writes", "", "p50 ms", "p99", "worst", "written", "moved", "leaves", "slots"
-    );
+    Window::head();
     load.measure("after the start", seconds);
     let before = load.measure("before the first snapshot", seconds);
     for number in 1..=5 {
@@ -196,6 +256,67 @@ fn snapshots(gib: u64) {
             println!("  deletion of snapshot {} in {:.1} ms", number - 2, took.as_secs_f64() * 1e3);
         }
     }
+    load.engine.close().expect("a last checkpoint");
+}
+
+/// The memory that the process uses, in MiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() >> 10
+}
+
+fn week(gib: u64) {
+    const DAY: u64 = 24;
+    let disk = made(gib);
+    let options = default_options(&disk);
+    let mut load = Load::open(disk, options);
+    let hour: u64 = setting("AGED_HOUR", 8000);
+    let days: u64 = setting("AGED_DAYS", 7);
+    println!(
+        "an hour is {hour} writes; the second one, with which the days are compared, is {} writes",
+        DAY * hour / 4
+    );
+    Window::head();
+    let writes = |load: &mut Load, count: u64| {
+        load.disk.provide(SPARE_BYTES / 4);
+        let window = load.window(|done| done == count);
+        // Between two windows, so that it does not count.
+        load.disk.compact();
+        window
+    };
+    writes(&mut load, hour);
+    writes(&mut load, DAY * hour / 4).print("before the first snapshot");
+    let (mut second, mut last) = (0.0, 0.0);
+    for day in 0..days {
+        let mut sum: Option<Window> = None;
+        for number in day * DAY + 1..=(day + 1) * DAY {
+            load.change(Change::CopyVolume { source: AGED_VOLUME, destination: VolumeId(1 + number) });
+            if number > DAY {
+                load.change(Change::DeleteVolume { volume: VolumeId(1 + number - DAY) });
+            }
+            let window = writes(&mut load, if number == 2 { DAY * hour / 4 } else { hour });
+            if number == 2 {
+                window.print("the second hour");
+                second = window.rate();
+            }
+            match &mut sum {
+                Some(sum) => sum.extend(window),
+                None => sum = Some(window),
+            }
+        }
+        let sum = sum.expect("a day has hours");
+        sum.print(&format!("day {}", day + 1));
+        last = sum.rate();
+        let space = load.engine.space();
+        println!(
+            "  metadata of {} MiB, data of {} GiB; {} MiB resident",
+            space.system >> 20,
+            space.data >> 30,
+            resident()
+        );
+    }
+    println!("the last day has {:.2} x the rate of the second hour; the goal is 0.7 x", last / second);
     load.engine.close().expect("a last checkpoint");
 }
 
@@ -285,6 +406,7 @@ fn copies(gib: u64) {
 }
 
 fn main() {
+    memory::limit_malloc_retention();
     let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_wanted = |name: &str| named.is_empty() || named.iter().any(|wanted| wanted == name);
     let gib = setting("AGED_GIB", 1024);
@@ -299,5 +421,8 @@ fn main() {
     }
     if is_wanted("copies") {
         copies(gib);
+    }
+    if is_wanted("week") {
+        week(gib);
     }
 }

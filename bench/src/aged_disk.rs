@@ -6,6 +6,9 @@
 //! summaries are computed when they are read; only their checksums, the upper levels and later
 //! writes are kept in memory.
 
+mod packed;
+mod shuffle;
+
 use blockmap::{INTERIOR_REFS, LEAF_REFS, Ref, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, Slot, SlotBytes, SlotId, SlotPlace};
 use bytes::Bytes;
 use ondisk::{
@@ -13,9 +16,12 @@ use ondisk::{
     PageLocation, SECTOR_BYTES, SUPERBLOCK_COPIES, SegmentFill, SegmentWriter, SlotSums, SummaryEntry, SummaryId,
     SummaryItem, Superblock, encode_manifest, encode_summary, summary_bytes, superblock_offset,
 };
-use parking_lot::RwLock;
+use packed::{pack, unpack};
+use parking_lot::{Mutex, RwLock};
 use platform::{Disk, DiskError, Durability};
-use std::collections::{BTreeMap, HashMap};
+use shuffle::Shuffle;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -37,55 +43,6 @@ pub const VOLUME: VolumeId = VolumeId(1);
 const DEAD_GENERATION: u16 = 1;
 
 type Block = [u8; BLOCK];
-
-/// A bijection of `0..size` that looks random.
-struct Shuffle {
-    size: u64,
-    bits: u32,
-    factors: [u64; 2],
-    inverses: [u64; 2],
-}
-
-impl Shuffle {
-    fn new(size: u64, seed: u64) -> Self {
-        let bits = u64::BITS - (size - 1).leading_zeros();
-        let factors = [seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, seed.wrapping_mul(0xD1B5_4A32_D192_ED03) | 1];
-        // Newton's iteration doubles the right bits; an odd number is its own inverse in three.
-        let inverse = |odd: u64| (0..5).fold(odd, |x: u64, _| x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x))));
-        Self { size, bits, factors, inverses: factors.map(inverse) }
-    }
-
-    fn fold(&self, x: u64) -> u64 {
-        x ^ x >> self.bits.div_ceil(2)
-    }
-
-    fn of(&self, mut x: u64) -> u64 {
-        let mask = u64::MAX >> (u64::BITS - self.bits);
-        loop {
-            for factor in self.factors {
-                x = self.fold(x).wrapping_mul(factor) & mask;
-            }
-            x = self.fold(x);
-            // Walks along the cycle until it is inside again.
-            if x < self.size {
-                return x;
-            }
-        }
-    }
-
-    fn back(&self, mut x: u64) -> u64 {
-        let mask = u64::MAX >> (u64::BITS - self.bits);
-        loop {
-            x = self.fold(x);
-            for inverse in self.inverses.iter().rev() {
-                x = self.fold(x.wrapping_mul(*inverse) & mask);
-            }
-            if x < self.size {
-                return x;
-            }
-        }
-    }
-}
 
 /// Blocks of data: noise that is the same in all but the number of the slot in its first eight
 /// bytes.
@@ -196,6 +153,8 @@ enum Written {
     /// The block of this number, see [`crate::noise_block`].
     Noise(u64),
     Bytes(Box<Block>),
+    /// Bytes that [`AgedDisk::compact`] has compressed. Both copies of metadata share them.
+    Packed(Arc<[u8]>),
 }
 
 /// A disk with an aged array. Keeps writes in memory, [`crate::noise_block`]s in a few
@@ -217,6 +176,10 @@ pub struct AgedDisk {
     /// Slots of pages above the leaves, and of none.
     upper: BTreeMap<u64, Slot>,
     written: RwLock<HashMap<u64, Written>>,
+    /// Memory for blocks, see [`AgedDisk::provide`].
+    spare: Mutex<Vec<Box<Block>>>,
+    /// Blocks that were written since [`AgedDisk::compact`].
+    recent: Mutex<Vec<u64>>,
     /// Reads, their bytes, and the time that each takes in microseconds.
     reads: AtomicU64,
     read_bytes: AtomicU64,
@@ -255,6 +218,8 @@ impl AgedDisk {
             slot_crcs: Vec::new(),
             upper: BTreeMap::new(),
             written: RwLock::default(),
+            spare: Mutex::default(),
+            recent: Mutex::default(),
             reads: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             read_micros: AtomicU64::new(0),
@@ -299,6 +264,32 @@ impl AgedDisk {
         self.is_off.load(Ordering::Acquire)
     }
 
+    /// Takes memory for `bytes` bytes of writes from the system, which takes long, ahead of them.
+    pub fn provide(&self, bytes: u64) {
+        let mut spare = self.spare.lock();
+        while ((spare.len() * BLOCK) as u64) < bytes {
+            spare.push(Box::new([1; BLOCK]));
+        }
+    }
+
+    /// Compresses the blocks that were written since the last call. Writes do not, because it takes
+    /// time.
+    pub fn compact(&self) {
+        let recent = std::mem::take(&mut *self.recent.lock());
+        let mut known: HashSet<Arc<[u8]>> = HashSet::new();
+        for number in recent {
+            let mut written = self.written.write();
+            // It may have been released in between.
+            let Some(now) = written.get_mut(&number) else { continue };
+            let Written::Bytes(block) = now else { continue };
+            let packed = pack(block);
+            let shared = known.get(&packed[..]).cloned().unwrap_or_else(|| Arc::from(packed));
+            known.insert(shared.clone());
+            *now = Written::Packed(shared);
+        }
+        self.written.write().shrink_to_fit();
+    }
+
     /// Waits as a slow drive does.
     #[allow(clippy::disallowed_methods, reason = "the drive is slow on purpose")]
     fn delay(micros: u64) {
@@ -336,7 +327,7 @@ impl AgedDisk {
         let root = Ref::page(slot_id(first));
         let directory = self.store_directory(table, first + 1, &mut writer);
         let (upper, stored) = writer.finish();
-        stored.into_iter().for_each(|(offset, bytes)| self.keep(offset, &bytes));
+        stored.into_iter().for_each(|(offset, bytes)| self.keep(offset, &[&bytes]));
         let volume =
             ManifestVolume { id: VOLUME, blocks: count * LBAS_PER_BLOCK, root: root.to_bits(), height, mapped: count };
         self.store_manifest(volume, table, &upper, &directory);
@@ -381,7 +372,7 @@ impl AgedDisk {
         let runs = (0..).zip(manifest.chunks(segment_bytes)).map(|(number, part)| {
             let segment = free + 2 * number;
             for copy in [segment, segment + 1] {
-                self.keep(self.geometry.segment_start(copy), part);
+                self.keep(self.geometry.segment_start(copy), &[part]);
             }
             ManifestRun::new(segment, segment + 1, 0, part.len() as u32, crc_fast::crc32_iscsi(part))
         });
@@ -428,22 +419,40 @@ impl AgedDisk {
     }
 
     /// Keeps bytes that begin at a block of the disk.
-    fn keep(&self, offset: u64, bytes: &[u8]) {
-        let first = (offset - self.geometry.segment_start(0)) / BLOCK as u64;
-        let mut written = self.written.write();
-        for (at, bytes) in (first..).zip(bytes.chunks(BLOCK)) {
-            let seed = bytes.first_chunk().map_or(0, |seed| u64::from_le_bytes(*seed));
-            let is_noise = bytes.len() == BLOCK && seed >> 60 == 0 && crate::noise_block(seed) == bytes;
-            let block = match is_noise {
-                true => Written::Noise(seed),
-                false => {
-                    let mut block = Box::new([0; BLOCK]);
-                    block[..bytes.len()].copy_from_slice(bytes);
-                    Written::Bytes(block)
+    fn keep(&self, offset: u64, parts: &[&[u8]]) {
+        let mut at = (offset - self.geometry.segment_start(0)) / BLOCK as u64;
+        let (mut block, mut length) = ([0; BLOCK], 0);
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(rest.len().min(BLOCK - length));
+                block[length..length + now.len()].copy_from_slice(now);
+                (length, rest) = (length + now.len(), later);
+                if length == BLOCK {
+                    self.keep_block(at, &block);
+                    (at, length) = (at + 1, 0);
                 }
-            };
-            written.insert(at, block);
+            }
         }
+        block[length..].fill(0);
+        if length > 0 {
+            self.keep_block(at, &block);
+        }
+    }
+
+    fn keep_block(&self, at: u64, block: &Block) {
+        let seed = block.first_chunk().map_or(0, |seed| u64::from_le_bytes(*seed));
+        let is_noise = seed >> 60 == 0 && crate::noise_block(seed) == block;
+        let kept = match is_noise {
+            true => Written::Noise(seed),
+            false => {
+                let mut kept = self.spare.lock().pop().unwrap_or_else(|| Box::new([0; BLOCK]));
+                kept.copy_from_slice(block);
+                self.recent.lock().push(at);
+                Written::Bytes(kept)
+            }
+        };
+        self.written.write().insert(at, kept);
     }
 
     fn leaf(&self, leaf: u64) -> Vec<u8> {
@@ -560,6 +569,7 @@ impl Disk for AgedDisk {
                     None
                 }
                 Some(Written::Noise(seed)) => Some(crate::noise_block(*seed)),
+                Some(Written::Packed(packed)) => Some(unpack(packed)),
                 None => {
                     let segment = (number * BLOCK as u64 / self.geometry.segment_bytes) as u32;
                     let sector = (number * BLOCK as u64 % self.geometry.segment_bytes / SECTOR_BYTES) as u32;
@@ -589,11 +599,10 @@ impl Disk for AgedDisk {
         if offset < self.geometry.segment_start(0) {
             return self.head.write_at(offset, parts, durability);
         }
-        let all = parts.concat();
-        if offset + all.len() as u64 > self.geometry.capacity {
+        if offset + parts.iter().map(|part| part.len() as u64).sum::<u64>() > self.geometry.capacity {
             return Err(DiskError::Io("access beyond the end of the disk".into()));
         }
-        self.keep(offset, &all);
+        self.keep(offset, parts);
         Ok(())
     }
 
@@ -733,6 +742,29 @@ mod tests {
         for slot in [0, 1, 255, 256, 123_456_789, u64::MAX] {
             assert_eq!(blocks.crc(slot), crc_fast::crc32_iscsi(&blocks.block(slot)));
         }
+    }
+
+    #[test]
+    fn compacted_blocks_read_as_they_were_written() {
+        let disk = AgedDisk::new(8, 0.8);
+        let first = disk.geometry.segment_start(disk.geometry.segments() - 1);
+        let page = |seed: u64| (0..BLOCK as u64).map(|at| (at / 16 * seed >> (at % 16)) as u8).collect::<Vec<u8>>();
+        let blocks = [page(1), page(3), page(1), noise(7, BLOCK)];
+        disk.write_at(first, &[&blocks.concat()], Durability::Volatile).unwrap();
+        disk.discard(first + BLOCK as u64, BLOCK as u64).unwrap();
+        disk.compact();
+        let packed =
+            |at: u64| match disk.written.read().get(&((first - disk.geometry.segment_start(0)) / BLOCK as u64 + at)) {
+                Some(Written::Packed(packed)) => packed.clone(),
+                _ => panic!("block {at} is not packed"),
+            };
+        assert!(Arc::ptr_eq(&packed(0), &packed(2)) && packed(0).len() < BLOCK / 2);
+        let mut read = vec![0; 4 * BLOCK];
+        disk.read_at(first, &mut read).unwrap();
+        assert_eq!(read, [&blocks[0][..], &vec![0; BLOCK], &blocks[2], &blocks[3]].concat());
+        disk.write_at(first, &[&blocks[3]], Durability::Volatile).unwrap();
+        disk.read_at(first, &mut read).unwrap();
+        assert_eq!(read[..BLOCK], blocks[3]);
     }
 
     #[test]
