@@ -13,6 +13,7 @@ mod missing;
 mod named_pages;
 mod redirect;
 mod relieve;
+mod runs;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@
 //!
 //! The engine knows nothing of SCSI, hosts or names. Callers use the traits of [`Service`].
 
+mod delta_op;
 mod engine;
 mod machine;
 pub mod model;
@@ -10,6 +11,7 @@ mod service;
 mod stream_record;
 mod stream_service;
 
+pub use delta_op::{DeltaMode, DeltaOp};
 pub use engine::{Engine, IoWatch};
 pub use machine::{
     Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, PinnedSegment, ReadPlan, RecoverError,

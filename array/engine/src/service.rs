@@ -4,6 +4,7 @@
 //! once, from any thread, possibly before `submit` returns. Requests that do not overlap may
 //! complete in any order. Overlapping requests take effect in the order of submission.
 
+use crate::delta_op::DeltaOp;
 use crate::stream_record::StreamRecord;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -130,6 +131,8 @@ pub enum Op {
     /// submitted in the order of their positions; one that does not follow the one before is
     /// refused. If a record cannot be applied, its stream is closed.
     Follow(Box<StreamRecord>),
+    /// Reads or changes what a stream's volumes have that the peer may lack.
+    Delta(DeltaOp),
 }
 
 /// An administrative change.

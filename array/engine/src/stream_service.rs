@@ -6,6 +6,7 @@
 //! so answered and readable, when both logs hold it. The engine knows no arrays or connections:
 //! its caller carries records and positions from one engine to the other.
 
+use crate::delta_op::DeltaMode;
 use crate::service::{OpError, Tag};
 use crate::stream_record::StreamRecord;
 use std::sync::Arc;
@@ -51,6 +52,11 @@ pub struct NewPeriod {
     /// Most bytes of data in one record: the least of both engines'
     /// [`max_payload`](StreamStatus::max_payload).
     pub max_payload: u64,
+    /// The effect of records on the deltas of the stream's volumes. One other than `Off` is
+    /// possible for a sequencer with [`Gate::Local`]; it has to add the tail to the deltas first
+    /// ([`DeltaOp::AddTail`](crate::DeltaOp::AddTail)). Without one, only a follower with
+    /// [`Gate::Local`] may have deltas that are not empty.
+    pub delta: DeltaMode,
 }
 
 /// News of a stream.
@@ -92,6 +98,10 @@ pub struct StreamStatus {
     pub role: Role,
     /// When a change is committed.
     pub gate: Gate,
+    /// The effect of records on deltas in the present period.
+    pub delta: DeltaMode,
+    /// Changes of hosts wait until the tail is in the deltas.
+    pub awaits_tail: bool,
     /// Most bytes of data that this engine can log in one record.
     pub max_payload: u64,
     /// True once the array's format states that it has this stream. Before, no period can begin.
@@ -102,7 +112,7 @@ pub struct StreamStatus {
     /// Blocks that were changed here and that the peer may lack, or `None` if all may be: more were
     /// changed than the array lists. A range of [`WHOLE_VOLUME_BLOCKS`] means a volume that was
     /// made, removed, replaced or resized: the peer may lack all of it, and its existence. Any
-    /// volume may be smaller now, or gone.
+    /// volume may be smaller now, or gone. Blocks of a delta need not be in the tail.
     ///
     /// [`WHOLE_VOLUME_BLOCKS`]: crate::WHOLE_VOLUME_BLOCKS
     pub tail: Option<Vec<(VolumeId, BlockRange)>>,
@@ -139,7 +149,7 @@ pub trait StreamService: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The peer has not reported the last record as durable.
+    /// The peer has not reported the last record as durable, or a delta is not empty.
     fn settle_stream(&self, stream: StreamId) -> Result<(), OpError>;
     /// Returns the state of a stream.
     fn stream_status(&self, stream: StreamId) -> Option<StreamStatus>;

@@ -640,6 +640,7 @@ fn streams_are_read_from_manifest_and_log() {
         gate: Gate::Local,
         last: Position(0),
         max_payload: 1 << 16,
+        delta: engine::DeltaMode::Off,
     };
     core.begin_period(stream, new).unwrap();
     run(&mut core, &disk, write(volume.0, 8, data(1, 8))).unwrap();

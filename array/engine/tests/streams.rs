@@ -5,8 +5,8 @@ mod common;
 
 use common::{Answers, MemoryDisk, create, data, run, settle};
 use engine::{
-    Change, Core, Engine, Gate, LogOp, NewPeriod, Op, OpError, Options, RecoverError, Reply, Role, StreamEvent,
-    StreamRecord, StreamService, StreamSink, StreamStatus, WHOLE_VOLUME_BLOCKS, call,
+    Change, Core, DeltaMode, Engine, Gate, LogOp, NewPeriod, Op, OpError, Options, RecoverError, Reply, Role,
+    StreamEvent, StreamRecord, StreamService, StreamSink, StreamStatus, WHOLE_VOLUME_BLOCKS, call,
 };
 use ondisk::{ArrayGeometry, SUPERBLOCK_COPIES, superblock_offset};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,7 +37,7 @@ fn read(lba: u64) -> Op {
 }
 
 fn period(number: u64, role: Role, gate: Gate, last: u64) -> NewPeriod {
-    NewPeriod { period: Period(number), role, gate, last: Position(last), max_payload: 1 << 16 }
+    NewPeriod { period: Period(number), role, gate, last: Position(last), max_payload: 1 << 16, delta: DeltaMode::Off }
 }
 
 /// An array with a volume whose stream is ready and closed.

@@ -202,10 +202,11 @@ fn follow(streams: &mut BTreeMap<StreamId, (Period, Position)>, record: &[LogOp]
         Some((LogOp::Stream(entry), ops)) => (Some(entry), ops),
         _ => (None, record),
     };
-    // With a place: volumes of its stream. Without one: volumes of no stream that is listed.
+    // With a place: volumes of its stream. Without one: volumes of no stream that is listed, and
+    // deltas.
     let may_change = |volume: VolumeId| match (entry, volume.stream()) {
         (Some(entry), stream) => stream == Some(entry.stream),
-        (None, stream) => stream.is_none_or(|stream| !streams.contains_key(&stream)),
+        (None, stream) => volume.is_delta() || stream.is_none_or(|stream| !streams.contains_key(&stream)),
     };
     if !ops.iter().flat_map(LogOp::volumes).all(may_change) {
         return Err("it changes a volume of another stream, or of none");

@@ -57,7 +57,9 @@ pub fn account_space(
         return Err(CheckpointError(problem.clone()));
     }
     let volumes = &checkpoint.manifest.volumes;
-    let owned: Vec<_> = volumes.iter().map(|(name, volume)| (owner(*name), volume.root)).collect();
+    // Deltas hold no data.
+    let volumes = volumes.iter().filter(|(name, _)| !name.is_delta());
+    let owned: Vec<_> = volumes.map(|(name, volume)| (owner(*name), volume.root)).collect();
     let mut shares = SpaceBreakdown::default();
     for ((family, is_snapshot), root) in &owned {
         let share = shares.families.entry(*family).or_default();

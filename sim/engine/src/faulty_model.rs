@@ -328,7 +328,7 @@ fn encode(op: &Op, out: &mut Vec<u8>) {
                 }
             }
         }
-        Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. } | Op::Follow(_) => {}
+        Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. } | Op::Follow(_) | Op::Delta(_) => {}
     }
 }
 

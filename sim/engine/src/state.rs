@@ -216,7 +216,7 @@ impl OracleState {
             }
             Op::Copy { source, from, destination, to } => self.copy(*source, *from, *destination, *to),
             Op::Flush => Ok(Expected::Done),
-            Op::Follow(_) => Err(OpError::Malformed("no such stream")),
+            Op::Follow(_) | Op::Delta(_) => Err(OpError::Malformed("no such stream")),
             Op::Status { volume, lba, limit } => {
                 let volume = self.volume(*volume)?;
                 volume.inside(*lba, LBA_LEN)?;

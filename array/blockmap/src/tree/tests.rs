@@ -458,6 +458,38 @@ fn leaf_with_hourly_snapshots_names_few_pages() {
     }
 }
 
+proptest::proptest! {
+    #[test]
+    fn runs_and_fills_are_seen_without_a_walk(
+        ops in proptest::collection::vec((0..8usize, 0..BLOCKS, 1..600u64), 1..80),
+    ) {
+        let mut bench = Bench::new();
+        let fills = [Ref::HOLE, Ref::ZERO, Ref::pattern(7)];
+        for (kind, first, blocks) in ops {
+            let (end, fill) = ((first + blocks).min(BLOCKS), fills[kind % 3]);
+            let (root, plain) = (bench.roots[0], &bench.plain[0]);
+            let is_filled = plain[first as usize..end as usize].iter().all(|reference| *reference == fill);
+            let is_seen = bench.map.is_filled(&root, first, end, fill);
+            // A page that is covered is not looked into.
+            proptest::prop_assert!(is_seen == is_filled || (is_filled && end - first >= 256));
+            let (reference, run_end) = bench.map.run_at(&root, first).unwrap();
+            proptest::prop_assert!(run_end > first);
+            let run = &plain[first as usize..run_end.min(BLOCKS) as usize];
+            proptest::prop_assert!(run.iter().all(|other| *other == reference));
+            if kind == 7 { bench.write(0, first) } else { bench.fill(0, first, end, fill) }
+        }
+    }
+}
+
+#[test]
+fn uniform_volume_is_one_run() {
+    let (mut map, mut root) = (Map::default(), Root::empty(256 << 20));
+    assert_eq!(map.run_at(&root, 5), Some((Ref::HOLE, 256 << 20)));
+    map.fill(&mut root, 0, 256 << 20, Ref::ZERO);
+    assert!(map.is_filled(&root, 3, 1 << 20, Ref::ZERO) && !map.is_filled(&root, 3, 4, Ref::HOLE));
+    assert_eq!(map.run_at(&root, 5), Some((Ref::ZERO, 256 << 20)));
+}
+
 #[test]
 fn aliases_of_a_leaf_do_not_fill_holes_of_others() {
     const LEAVES: u64 = 40;

@@ -6,6 +6,7 @@ mod audit;
 mod background;
 mod check;
 mod create;
+mod delta;
 mod events;
 #[cfg(test)]
 mod paging_tests;
@@ -32,6 +33,7 @@ use super::scheduler::Scheduler;
 use super::space::clean::CleanContext;
 use super::space::{Space, View};
 use super::state::ArrayState;
+use crate::delta_op::DeltaOp;
 use crate::service::{Change, Op, OpError};
 use std::sync::Arc;
 
@@ -156,6 +158,7 @@ impl Core {
 fn changes_volumes(op: &Op) -> bool {
     match op {
         Op::Read { .. } | Op::Status { .. } | Op::Compare { .. } | Op::Flush => false,
+        Op::Delta(DeltaOp::Next { .. }) => false,
         Op::Change(changes) => {
             !changes.iter().all(|change| matches!(change, Change::Put { .. } | Change::Remove { .. }))
         }

@@ -9,17 +9,22 @@
 //! that the peer could lack. The map has that content before, like content that is not flushed.
 //! Records that the peer may lack are the *tail* of the stream, which a checkpoint stores.
 
+mod forms;
 mod tail;
+
+pub(crate) use forms::{is_of_delta, is_volume_change, volumes_of};
 
 use super::io::TaskId;
 use super::steps::UNMAP_STEP_RANGES;
+use crate::delta_op::{DeltaMode, DeltaOp};
 use crate::service::{Change, Op, OpError};
 use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
 use crate::stream_service::{Gate, NewPeriod, Role, StreamStatus};
-use ondisk::{ManifestStream, ManifestTail, WHOLE_VOLUME_BLOCKS, manifest_stream_bytes};
+use forms::{check_record, ranges_for_tail, reads_earlier, volume_of_delta_op};
+use ondisk::{ManifestStream, ManifestTail, manifest_stream_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use tail::Tail;
-use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, Lba, Lsn, Period, Position, StreamId, VolumeId};
+use types::{BLOCK_BYTES, BlockRange, Lsn, Period, Position, StreamId, VolumeId};
 use wal::{LogOp, StreamEntry};
 
 /// Bytes of the log for each range that a tail lists at most.
@@ -52,6 +57,9 @@ struct OrderedStream {
     base: (Period, Position),
     role: Role,
     gate: Gate,
+    delta: DeltaMode,
+    /// Changes of hosts wait until the tail is in the deltas.
+    awaits_tail: bool,
     /// Most bytes of data in a record that is ordered.
     max_payload: u64,
     /// The checkpoint that must be complete before the first record.
@@ -79,6 +87,8 @@ impl OrderedStream {
             base,
             role: Role::Follower,
             gate: Gate::Closed,
+            delta: DeltaMode::Off,
+            awaits_tail: false,
             max_payload: u64::MAX,
             stored_with: 0,
             is_ready: true,
@@ -112,6 +122,10 @@ impl OrderedStream {
             (!is_closed && !continues_alone, "the period before is not closed"),
             (is_closed && self.durable < self.last, "records of the period before are not durable yet"),
             (
+                new.delta != DeltaMode::Off && (new.role, new.gate) != (Role::Sequencer, Gate::Local),
+                "only a sequencer that does not wait for its peer has a delta",
+            ),
+            (
                 self.is_hurt && (new.role, new.gate) != (Role::Follower, Gate::Local),
                 "the log was damaged; the peer's content must be copied first",
             ),
@@ -127,7 +141,8 @@ impl OrderedStream {
 
     fn begin(&mut self, new: NewPeriod) {
         self.tail.end_period();
-        (self.period, self.role, self.gate) = (new.period, new.role, new.gate);
+        (self.period, self.role, self.gate, self.delta) = (new.period, new.role, new.gate, new.delta);
+        self.awaits_tail = new.delta != DeltaMode::Off && !self.tail.is_empty();
         self.max_payload = new.max_payload;
         if new.role == Role::Follower {
             (self.last, self.durable, self.entered) = (new.last, new.last, new.last);
@@ -139,8 +154,11 @@ impl OrderedStream {
     /// Notes a record that was ordered or replayed.
     fn add(&mut self, entry: StreamEntry, ops: &[LogOp], max_tail: usize) {
         self.last = entry.position;
-        let ranges = ops.iter().filter_map(changed_range).collect();
-        self.tail.push(ManifestTail { period: entry.period, position: entry.position, ranges }, max_tail);
+        // A peer that receives nothing lacks what the deltas have.
+        let ranges = if self.delta == DeltaMode::Alone { Vec::new() } else { ranges_for_tail(ops) };
+        if !ranges.is_empty() {
+            self.tail.push(ManifestTail { period: entry.period, position: entry.position, ranges }, max_tail);
+        }
     }
 }
 
@@ -190,6 +208,37 @@ impl OrderedStreams {
         volume.stream().filter(|stream| self.streams.contains_key(stream))
     }
 
+    /// Returns the stream of a volume that requests name. They cannot name a delta.
+    fn of_hosted(&self, volume: VolumeId) -> Result<Option<StreamId>, OpError> {
+        match self.of_volume(volume) {
+            Some(_) if volume.is_delta() => Err(OpError::NoSuchVolume(volume)),
+            stream => Ok(stream),
+        }
+    }
+
+    /// Returns what records of a stream do to deltas.
+    pub(crate) fn delta_mode(&self, stream: StreamId) -> DeltaMode {
+        self.streams.get(&stream).map_or(DeltaMode::Off, |stream| stream.delta)
+    }
+
+    /// True if the changes of a stream wait until its tail is in the deltas.
+    pub(crate) fn awaits_tail(&self, stream: StreamId) -> bool {
+        self.streams.get(&stream).is_some_and(|stream| stream.awaits_tail)
+    }
+
+    /// Returns what the tail of a stream lists, or `None` if it is all volumes.
+    pub(crate) fn tail(&self, stream: StreamId) -> Option<Vec<(VolumeId, BlockRange)>> {
+        self.streams.get(&stream).map_or(Some(Vec::new()), |stream| stream.tail.blocks())
+    }
+
+    /// A record is in the log that ends adding the tail to the deltas.
+    pub(crate) fn tail_added(&mut self, stream: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.awaits_tail = false;
+            stream.tail = Tail::default();
+        }
+    }
+
     /// True if a stream serves requests.
     pub(crate) fn is_open(&self, stream: StreamId) -> bool {
         self.streams.get(&stream).is_some_and(|stream| stream.gate != Gate::Closed)
@@ -223,15 +272,15 @@ impl OrderedStreams {
         }
         match op {
             Op::Read { volume, .. } | Op::Status { volume, .. } | Op::Compare { volume, .. } => {
-                self.of_volume(*volume).map_or(Ok(()), |stream| self.open(stream, None).map(drop))
+                self.of_hosted(*volume)?.map_or(Ok(()), |stream| self.open(stream, None).map(drop))
             }
-            Op::Write { .. }
-            | Op::WriteSame { .. }
-            | Op::Zero { .. }
-            | Op::Unmap { .. }
-            | Op::CompareAndWrite { .. }
-            | Op::Or { .. } => self.open_for(self.of_op(op)),
-            Op::Copy { source, destination, .. } => match (self.of_volume(*source), self.of_volume(*destination)) {
+            Op::Write { volume, .. }
+            | Op::WriteSame { volume, .. }
+            | Op::Zero { volume, .. }
+            | Op::Unmap { volume, .. }
+            | Op::CompareAndWrite { volume, .. }
+            | Op::Or { volume, .. } => self.open_for(self.of_hosted(*volume)?),
+            Op::Copy { source, destination, .. } => match (self.of_hosted(*source)?, self.of_hosted(*destination)?) {
                 (None, None) => Ok(()),
                 (from, to) if from == to => self.open_for(to),
                 _ => Err(OpError::Malformed("a copy from or to a volume of another stream, or of none")),
@@ -245,7 +294,28 @@ impl OrderedStreams {
                 }
                 Err(OpError::Unavailable("the record is of another period, or was applied already"))
             }
+            Op::Delta(delta) => self.admit_delta(delta),
             Op::Flush => Ok(()),
+        }
+    }
+
+    /// Checks that a request about deltas is possible in the present state of its stream.
+    fn admit_delta(&self, op: &DeltaOp) -> Result<(), OpError> {
+        let has_delta = |stream: &OrderedStream| {
+            let refused = OpError::Unavailable("the period has no delta");
+            if stream.delta == DeltaMode::Off { Err(refused) } else { Ok(()) }
+        };
+        if let DeltaOp::AddTail { stream, period } = op {
+            let stream = self.open(*stream, Some(Role::Sequencer))?;
+            has_delta(stream)?;
+            let is_present = *period == stream.period;
+            return if is_present { Ok(()) } else { Err(OpError::Unavailable("another period has begun")) };
+        }
+        let volume = volume_of_delta_op(op).unwrap_or_default();
+        let stream = self.of_hosted(volume)?.ok_or(OpError::Malformed("the volume is in no stream"))?;
+        match op {
+            DeltaOp::Add { .. } => has_delta(self.open(stream, Some(Role::Sequencer))?),
+            _ => Ok(()),
         }
     }
 
@@ -335,13 +405,15 @@ impl OrderedStreams {
         stream.unflushed.push_back((lsn, entry.position));
         let StreamEntry { stream: id, period, position, .. } = entry;
         let is_ordered = stream.role == Role::Sequencer;
-        is_ordered.then(|| StreamRecord { stream: id, period, position, ops: ops.to_vec() })
+        let ops = || ops.iter().filter(|op| !is_of_delta(op)).cloned().collect();
+        is_ordered.then(|| StreamRecord { stream: id, period, position, ops: ops() })
     }
 
     /// Returns the operations of a record and notes its place, when it is replayed.
     pub(crate) fn replay<'a>(&mut self, record: &'a [LogOp]) -> Result<&'a [LogOp], &'static str> {
         let Some((LogOp::Stream(entry), ops)) = record.split_first() else {
-            let is_plain = |volume: VolumeId| self.of_volume(volume).is_none();
+            // A delta changes without its volume, too.
+            let is_plain = |volume: VolumeId| self.of_volume(volume).is_none() || volume.is_delta();
             let are_plain = self.is_empty() || record.iter().flat_map(LogOp::volumes).all(is_plain);
             return if are_plain { Ok(record) } else { Err("a change of a stream's volume has no position") };
         };
@@ -438,7 +510,7 @@ impl OrderedStreams {
     /// that wait for their turn.
     pub(crate) fn close(&mut self, stream: StreamId) -> Result<(Vec<TaskId>, Vec<TaskId>), OpError> {
         let stream = self.held(stream)?;
-        stream.gate = Gate::Closed;
+        (stream.gate, stream.delta, stream.awaits_tail) = (Gate::Closed, DeltaMode::Off, false);
         let committing = std::mem::take(&mut stream.commit_waiters).into_iter().map(|(_, task)| task).collect();
         let waiting = std::mem::take(&mut stream.turn_waiters).into_values().collect();
         Ok((committing, waiting))
@@ -476,7 +548,7 @@ impl OrderedStreams {
             return Err(OpError::Unavailable("the last record is not durable on both sides"));
         }
         stream.tail.settle();
-        stream.is_hurt = false;
+        (stream.is_hurt, stream.awaits_tail) = (false, false);
         Ok(())
     }
 
@@ -511,6 +583,8 @@ impl OrderedStreams {
             base: stream.base,
             role: stream.role,
             gate: stream.gate,
+            delta: stream.delta,
+            awaits_tail: stream.awaits_tail,
             max_payload,
             is_ready: stream.is_ready,
             is_hurt: stream.is_hurt,
@@ -520,79 +594,5 @@ impl OrderedStreams {
 
     fn held(&mut self, stream: StreamId) -> Result<&mut OrderedStream, OpError> {
         self.streams.get_mut(&stream).ok_or(OpError::Malformed("no such stream"))
-    }
-}
-
-/// Checks what a record to follow holds, without regard to the volumes as they are now: records
-/// before it may still change them.
-fn check_record(record: &StreamRecord) -> Result<(), OpError> {
-    let is_followed = |op: &LogOp| {
-        let is_change =
-            changed_range(op).is_some_and(|(_, range)| !range.is_empty() && range.end().0 <= WHOLE_VOLUME_BLOCKS);
-        is_change && op.volumes().all(|volume| volume.stream() == Some(record.stream))
-    };
-    if record.ops.is_empty() || record.ops.len() > MAX_FOLLOWED_OPS || !has_known_form(&record.ops) {
-        return Err(OpError::Malformed(
-            "a record to follow is a copy with its edges, up to 32 fills, or up to 32 changes of volumes",
-        ));
-    }
-    if !record.ops.iter().all(is_followed) {
-        return Err(OpError::Malformed("a record to follow changes a volume outside of its stream, or nothing"));
-    }
-    Ok(())
-}
-
-/// True for operations that one request puts into one record.
-fn has_known_form(ops: &[LogOp]) -> bool {
-    let is_write = |op: &LogOp| matches!(op, LogOp::Write { .. });
-    let are_edges = |ops: &[LogOp]| ops.len() <= 2 && ops.iter().all(is_write);
-    match ops {
-        [LogOp::Same { .. }] => true,
-        [LogOp::Copy { .. }, edges @ ..] => are_edges(edges),
-        [LogOp::Write { .. }, ..] => are_edges(ops),
-        [LogOp::Fill { .. }, ..] => ops.iter().all(|op| matches!(op, LogOp::Fill { .. })),
-        _ => ops.iter().all(is_volume_change),
-    }
-}
-
-/// True for an operation on a volume as a whole.
-fn is_volume_change(op: &LogOp) -> bool {
-    matches!(op, LogOp::Create { .. } | LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::CopyVolume { .. })
-}
-
-/// True for a record that reads what earlier records of its stream change: its pages are known
-/// when those are applied.
-fn reads_earlier(record: &StreamRecord) -> bool {
-    record.ops.iter().any(|op| is_volume_change(op) || matches!(op, LogOp::Copy { .. }))
-}
-
-/// Returns the blocks that an operation of a stream's record changes.
-fn changed_range(op: &LogOp) -> Option<(VolumeId, BlockRange)> {
-    match op {
-        LogOp::Write { volume, lba, data } => {
-            BlockRange::new(*lba, data.len() as u64 / LBA_BYTES).ok().map(|range| (*volume, range))
-        }
-        LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => Some((*volume, *range)),
-        LogOp::Copy { from, destination, to, .. } => {
-            BlockRange::new(*to, from.blocks()).ok().map(|range| (*destination, range))
-        }
-        LogOp::Create { volume, .. }
-        | LogOp::Delete { volume }
-        | LogOp::Resize { volume, .. }
-        | LogOp::CopyVolume { destination: volume, .. } => {
-            BlockRange::new(Lba(0), WHOLE_VOLUME_BLOCKS).ok().map(|range| (*volume, range))
-        }
-        LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => None,
-    }
-}
-
-/// Returns the volumes that a change names.
-fn volumes_of(change: &Change) -> [Option<VolumeId>; 2] {
-    match change {
-        Change::CreateVolume { volume, .. } | Change::DeleteVolume { volume } | Change::ResizeVolume { volume, .. } => {
-            [Some(*volume), None]
-        }
-        Change::CopyVolume { source, destination } => [Some(*source), Some(*destination)],
-        Change::Put { .. } | Change::Remove { .. } => [None, None],
     }
 }

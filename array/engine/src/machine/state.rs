@@ -1,5 +1,6 @@
 //! The state of the array that log records describe: volumes, their maps, and catalog values.
 
+mod delta;
 mod missing;
 mod record;
 mod validate;

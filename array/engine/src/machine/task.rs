@@ -3,6 +3,7 @@
 use super::locks::{Claim, Claims, add_claim};
 use super::ranges::fill_of;
 use super::steps::{COPY_DATA_STEP_BLOCKS, COPY_STEP_BLOCKS, UNMAP_STEP_RANGES, copy_step, unmap_step};
+use crate::delta_op::DeltaOp;
 use crate::service::{Change, Op, OpError, Reply, Tag};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -81,7 +82,7 @@ impl Task {
                 self.done += copy_step(source == destination, *from, *to, self.done, data_step).blocks;
                 self.fetched.clear();
             }
-            Op::Unmap { .. } => self.done += UNMAP_STEP_RANGES as u64,
+            Op::Unmap { .. } | Op::Delta(_) => self.done += UNMAP_STEP_RANGES as u64,
             _ => {}
         }
     }
@@ -143,7 +144,9 @@ impl Task {
             Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
             Op::Follow(record) => Ok((record.ops.clone(), true)),
             Op::WriteSame { .. } | Op::Zero { .. } => Ok((Vec::new(), true)),
-            Op::Read { .. } | Op::Flush | Op::Status { .. } => Err(Err(OpError::Malformed("not a change"))),
+            Op::Read { .. } | Op::Flush | Op::Status { .. } | Op::Delta(_) => {
+                Err(Err(OpError::Malformed("not a change")))
+            }
         }
     }
 }
@@ -155,14 +158,14 @@ pub(crate) fn must_be_durable(op: &Op) -> bool {
         // Hosts lock with these: a crash must not grant a lock twice.
         Op::CompareAndWrite { .. } | Op::Or { .. } => true,
         // Administrative changes are never cached.
-        Op::Change(_) => true,
+        Op::Change(_) | Op::Delta(_) => true,
         _ => false,
     }
 }
 
 /// True for a request that changes nothing.
 pub(crate) fn is_reader(op: &Op) -> bool {
-    matches!(op, Op::Read { .. } | Op::Compare { .. } | Op::Status { .. })
+    matches!(op, Op::Read { .. } | Op::Compare { .. } | Op::Status { .. } | Op::Delta(DeltaOp::Next { .. }))
 }
 
 /// Returns the ranges that a request locks.
@@ -179,7 +182,9 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
             add(*volume, lba.0, data.len() as u64 / LBA_BYTES);
         }
         Op::CompareAndWrite { volume, lba, write, .. } => add(*volume, lba.0, write.len() as u64 / LBA_BYTES),
-        Op::Unmap { volume, ranges } => ranges.iter().for_each(|range| add(*volume, range.start().0, range.blocks())),
+        Op::Unmap { volume, ranges } | Op::Delta(DeltaOp::Clear { volume, ranges }) => {
+            ranges.iter().for_each(|range| add(*volume, range.start().0, range.blocks()));
+        }
         Op::Copy { source, from, destination, to } => {
             add(*destination, to.0, from.blocks());
             // A copy that fetches bytes must find the same source when it is sequenced.
@@ -213,7 +218,8 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
             | LogOp::CopyVolume { destination: volume, .. } => add(*volume, 0, u64::MAX),
             LogOp::Stream(_) | LogOp::Put { .. } | LogOp::Remove { .. } => {}
         }),
-        Op::Flush => {}
+        // An addition is right at any time, also before a change that waits for its commit.
+        Op::Delta(_) | Op::Flush => {}
     }
     claims
 }

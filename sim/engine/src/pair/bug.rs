@@ -15,6 +15,16 @@ pub enum PairBug {
     TailForgotten,
     /// Leave volumes that were made, removed, replaced or resized out of the tails.
     VolumeForgotten,
+    /// Leave the tail of the array that serves alone out of its deltas.
+    TailNotInDelta,
+    /// A copy that streams to the peer clears the delta of its destination.
+    CopyNotPropagated,
+    /// A write that streams clears blocks that it replaces in part.
+    PartialClears,
+    /// A snapshot that is taken alone begins with an empty delta.
+    SnapshotEmpty,
+    /// A volume that is restored alone has an empty delta.
+    RestoreNotAll,
     /// Serve reads at the follower when its own log is durable, without the sequencer's report.
     ReadUncommitted,
 }

@@ -19,6 +19,8 @@ pub struct PairTotals {
     pub failovers: u64,
     /// Times that both were in step again.
     pub resyncs: u64,
+    /// Those of them by deltas, while hosts went on.
+    pub by_delta: u64,
     /// Blocks that the resyncs have copied.
     pub copied: u64,
 }
@@ -34,6 +36,7 @@ impl PairTotals {
         self.crashes += other.crashes;
         self.failovers += other.failovers;
         self.resyncs += other.resyncs;
+        self.by_delta += other.by_delta;
         self.copied += other.copied;
     }
 }

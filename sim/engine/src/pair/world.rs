@@ -1,5 +1,6 @@
 //! Two arrays, the messages between them, and their hosts.
 
+mod delta;
 mod load;
 mod rounds;
 
@@ -11,7 +12,10 @@ use crate::disk::SimDisk;
 use crate::engine_subject::EngineSetup;
 use crate::history::SimViolation;
 use crate::machine::Answers;
-use engine::{Change, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord, StreamStatus, Tag};
+use engine::{
+    Change, DeltaMode, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord,
+    StreamStatus, Tag,
+};
 use std::collections::{BTreeMap, VecDeque};
 use testing::Rng;
 use types::{BlockRange, Lba, Period, Position, VolumeId};
@@ -34,8 +38,19 @@ enum Open {
     Change(Option<Position>),
     /// A record to follow.
     Follow,
-    /// A read of the simulator itself.
+    /// A request of the simulator itself.
     Own,
+    /// Such a request about a volume that may be gone, or smaller.
+    Lax,
+}
+
+/// The record that gave the target the volumes of the source.
+#[derive(Clone, Copy)]
+struct CatalogueRecord {
+    period: Period,
+    position: Position,
+    /// Changes of [`World::born`] that it has repeated.
+    count: usize,
 }
 
 /// The arrays that serve the stream.
@@ -64,12 +79,27 @@ pub(super) struct World<'a> {
     /// Highest position that a host knows of.
     answered: Position,
     own: BTreeMap<Tag, Vec<u64>>,
+    extents: BTreeMap<Tag, Vec<Extent>>,
+    /// An array that serves alone keeps deltas.
+    uses_delta: bool,
+    /// The array that serves alone sends its records to the other.
+    is_source: bool,
+    /// Changes of volumes that an array has made alone, in order.
+    born: Vec<(Period, Position, LogOp)>,
+    catalogue: Option<CatalogueRecord>,
+    /// Requests that break a rule of the deltas, not submitted yet.
+    deferred: Vec<(usize, Op)>,
     pub(super) totals: PairTotals,
 }
 
 impl<'a> World<'a> {
     /// Creates two arrays with a stream.
-    pub(super) fn new(disks: &'a [SimDisk; 2], mut rng: Rng, bug: Option<PairBug>) -> Result<Self, SimViolation> {
+    pub(super) fn new(
+        disks: &'a [SimDisk; 2],
+        mut rng: Rng,
+        bug: Option<PairBug>,
+        uses_delta: bool,
+    ) -> Result<Self, SimViolation> {
         let setups = [EngineSetup::of_pair(&mut rng), EngineSetup::of_pair(&mut rng)];
         let nodes = [Node::create(&disks[0], setups[0])?, Node::create(&disks[1], setups[1])?];
         let mut world = Self {
@@ -85,6 +115,12 @@ impl<'a> World<'a> {
             period: 0,
             answered: Position(0),
             own: BTreeMap::new(),
+            extents: BTreeMap::new(),
+            uses_delta,
+            is_source: false,
+            born: Vec::new(),
+            catalogue: None,
+            deferred: Vec::new(),
             totals: PairTotals::default(),
         };
         for node in 0..2 {
@@ -160,6 +196,7 @@ impl<'a> World<'a> {
     pub(super) fn stop(&mut self, node: usize, is_process_only: bool) {
         self.nodes[node].stop(is_process_only);
         self.open.retain(|(of, _), _| *of != node);
+        self.deferred.retain(|(of, _)| *of != node);
         self.totals.crashes += 1;
         self.disconnect();
     }
@@ -184,6 +221,7 @@ impl<'a> World<'a> {
 
     /// Takes one random step: of an array, or of a message.
     pub(super) fn step(&mut self) -> Result<(), SimViolation> {
+        self.submit_deferred()?;
         let node = self.rng.index(2);
         if self.rng.percent(30) {
             return self.deliver(node);
@@ -242,6 +280,7 @@ impl<'a> World<'a> {
                     if let Some(Open::Change(position)) = self.open.get_mut(&(node, tag)) {
                         *position = Some(record.position);
                     }
+                    self.note_ordered(node, &record);
                     self.nodes[node].given(record.period, record.position, record.ops.clone());
                     self.totals.records += 1;
                     match record.ops.first() {
@@ -287,7 +326,15 @@ impl<'a> World<'a> {
             (Open::Read { volume, range, seen }, Ok(Reply::Data(data))) => {
                 self.check_read(node, (volume, range), seen, &data)
             }
-            (Open::Own, Ok(Reply::Data(data))) => {
+            (Open::Lax, Ok(Reply::Extents(extents))) => {
+                self.extents.insert(tag, extents);
+                Ok(())
+            }
+            (
+                Open::Lax,
+                Ok(Reply::Done) | Err(OpError::NoSuchVolume(_) | OpError::OutOfRange { .. } | OpError::Unavailable(_)),
+            ) => Ok(()),
+            (Open::Own | Open::Lax, Ok(Reply::Data(data))) => {
                 let numbers = numbers_of(&data).ok_or_else(|| SimViolation::new("read bytes that nothing wrote"))?;
                 self.own.insert(tag, numbers);
                 Ok(())
@@ -412,7 +459,10 @@ impl<'a> World<'a> {
     pub(super) fn begin_solo(&mut self, node: usize) -> Result<(), SimViolation> {
         (self.sequencer, self.mode) = (node, Mode::Solo);
         let (period, StreamStatus { position: last, max_payload, .. }) = (self.next_period(), self.status(node)?);
-        self.begin(node, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload })
+        let delta = if self.uses_delta { DeltaMode::Alone } else { DeltaMode::Off };
+        self.is_source = false;
+        self.begin(node, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload, delta })?;
+        if self.uses_delta { self.add_tail(node) } else { Ok(()) }
     }
 }
 

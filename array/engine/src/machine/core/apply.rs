@@ -134,6 +134,10 @@ impl Core {
         let word = fill_word(fill).to_le_bytes();
         let write = self.destager.dirty.begin_write();
         self.with_root(volume, |core, root| {
+            if volume.is_delta() && core.state.map.is_filled(root, split.first, split.end, fill_ref(fill)) {
+                // Most changes of a volume are where it has changed before. No page changes then.
+                return;
+            }
             for Edge { block, mask, .. } in split.edges.into_iter().flatten() {
                 let origin = Origin::Written { volume, block, write };
                 core.merge(root, origin, &word.repeat(BLOCK_LEN / word.len()), mask, fill == FillValue::Hole);

@@ -22,9 +22,10 @@ impl Core {
         values.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// Returns the volumes with their sizes in 512-byte blocks.
+    /// Returns the volumes with their sizes in 512-byte blocks, without deltas.
     pub fn volumes(&self) -> BTreeMap<VolumeId, u64> {
-        self.state.volumes.iter().map(|(id, volume)| (*id, volume.blocks)).collect()
+        let volumes = self.state.volumes.iter().filter(|(id, _)| !id.is_delta());
+        volumes.map(|(id, volume)| (*id, volume.blocks)).collect()
     }
 
     /// Returns how full the pool is. Takes constant time.
@@ -59,7 +60,7 @@ impl Core {
 
     /// Returns how much a volume holds.
     pub fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
-        let volume = self.state.volumes.get(&volume)?;
+        let volume = self.state.volumes.get(&volume).filter(|_| !volume.is_delta())?;
         let written = volume.root.mapped.saturating_mul(BLOCK_BYTES);
         Some(VolumeSpace { provisioned: volume.blocks * LBA_BYTES, written })
     }

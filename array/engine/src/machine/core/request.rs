@@ -3,6 +3,7 @@
 //! task before its record is sequenced.
 
 use super::Core;
+use crate::delta_op::DeltaOp;
 use crate::machine::backpressure::Backpressure;
 use crate::machine::io::TaskId;
 use crate::machine::page_loader::PageWaiter;
@@ -12,7 +13,8 @@ use crate::machine::task::{Task, Wait, claims_of, must_be_durable};
 use crate::service::{Extent, ExtentState, Op, OpError, Reply, Tag};
 use blockmap::{Absent, Need, Ref};
 use bytes::Bytes;
-use types::{BlockRange, LBAS_PER_BLOCK, Lba, VolumeId};
+use types::{BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
+use wal::LogOp;
 
 /// Result of a step of a task.
 enum Step {
@@ -136,22 +138,8 @@ impl Core {
         {
             return Step::Wait(Wait::Order);
         }
-        let missing = self.state.missing(&task.op, task.done);
-        let is_loaded = |absent: &Absent| matches!(absent, Absent::Page(id) if self.state.map.pages.contains(*id));
-        if missing.iter().any(is_loaded) {
-            // The page is loaded, but belongs to another level of a tree.
-            return Step::Replied(Err(OpError::MediumError { lba: task.first_lba() }));
-        }
-        if !missing.is_empty() {
-            // A reader that waits locks its range, so that no later write changes it before.
-            self.scheduler.hold(id, task);
-            if self.loader.is_crowded(&self.state) {
-                self.scheduler.await_memory(id);
-                return Step::Wait(Wait::Memory);
-            }
-            task.loads = missing.len();
-            missing.into_iter().for_each(|absent| self.load_for_task(absent, id));
-            return Step::Wait(Wait::Pages);
+        if let Some(step) = self.load_missing(self.state.missing(&task.op, task.done), id, task) {
+            return step;
         }
         match &task.op {
             Op::Read { volume, range } => {
@@ -163,8 +151,41 @@ impl Core {
                 Step::HandedOut
             }
             Op::Status { volume, lba, limit } => Step::Replied(Ok(Reply::Extents(self.status(*volume, *lba, *limit)))),
+            Op::Delta(DeltaOp::Next { volume, from, limit }) => {
+                Step::Replied(Ok(Reply::Extents(self.delta_extents(*volume, *from, *limit))))
+            }
+            Op::Delta(op) => {
+                let stream = if let DeltaOp::AddTail { stream, .. } = op { Some(*stream) } else { None };
+                let (record, is_last) = self.state.delta_record(op, task.done);
+                let step = self.log_step(id, task, record, 0, is_last);
+                if let (Some(stream), true, Step::Sequenced | Step::Replied(Ok(_))) = (stream, is_last, &step) {
+                    self.tail_added(stream);
+                }
+                step
+            }
             _ => self.step_change(id, task),
         }
+    }
+
+    /// Loads the pages that a step needs. `None` if there are none.
+    fn load_missing(&mut self, missing: Vec<Absent>, id: TaskId, task: &mut Task) -> Option<Step> {
+        if missing.is_empty() {
+            return None;
+        }
+        let is_loaded = |absent: &Absent| matches!(absent, Absent::Page(id) if self.state.map.pages.contains(*id));
+        if missing.iter().any(is_loaded) {
+            // The page is loaded, but belongs to another level of a tree.
+            return Some(Step::Replied(Err(OpError::MediumError { lba: task.first_lba() })));
+        }
+        // A reader that waits locks its range, so that no later write changes it before.
+        self.scheduler.hold(id, task);
+        if self.loader.is_crowded(&self.state) {
+            self.scheduler.await_memory(id);
+            return Some(Step::Wait(Wait::Memory));
+        }
+        task.loads = missing.len();
+        missing.into_iter().for_each(|absent| self.load_for_task(absent, id));
+        Some(Step::Wait(Wait::Pages))
     }
 
     fn load_for_task(&mut self, absent: Absent, id: TaskId) {
@@ -199,10 +220,14 @@ impl Core {
                 }
             }
         }
-        let (record, is_last) = match task.record(data_step) {
-            Ok(record) => record,
-            Err(result) => return Step::Replied(result),
-        };
+        match task.record(data_step) {
+            Ok((record, is_last)) => self.log_step(id, task, record, data_step, is_last),
+            Err(result) => Step::Replied(result),
+        }
+    }
+
+    /// Puts the record of a step into the log, with its changes of deltas.
+    fn log_step(&mut self, id: TaskId, task: &mut Task, record: Vec<LogOp>, data_step: u64, is_last: bool) -> Step {
         if record.is_empty() {
             return match (is_last, task.done) {
                 (true, 0) => Step::Replied(Ok(Reply::Done)),
@@ -213,6 +238,11 @@ impl Core {
                 }
             };
         }
+        let stream = self.state.streams.of_op(&task.op);
+        let record = match self.with_delta(id, task, stream, record) {
+            Ok(record) => record,
+            Err(step) => return step,
+        };
         let view = View { state: &self.state, checkpointer: &self.checkpointer, dirty: &self.destager.dirty };
         let is_dropping = self.loader.is_dropping(&self.state.map);
         match self.space.admit(&record, view, &self.log, self.destager.open_sectors(), is_dropping) {
@@ -226,7 +256,6 @@ impl Core {
                 return Step::Replied(Err(OpError::NoSpace));
             }
         }
-        let stream = self.state.streams.of_op(&task.op);
         if let Err(error) = self.sequence(&record, stream, task.tag) {
             return Step::Replied(Err(error));
         }
@@ -238,6 +267,34 @@ impl Core {
         }
         task.finish_step(data_step);
         Step::Again
+    }
+
+    /// Adds its changes of deltas to the record of a step, if the pages for them are in memory.
+    /// Otherwise returns what the task waits for.
+    fn with_delta(
+        &mut self,
+        id: TaskId,
+        task: &mut Task,
+        stream: Option<StreamId>,
+        mut record: Vec<LogOp>,
+    ) -> Result<Vec<LogOp>, Step> {
+        let first = match (stream, &task.op) {
+            (Some(stream), _) if self.state.streams.awaits_tail(stream) => {
+                self.scheduler.await_admission(id);
+                return Err(Step::Wait(Wait::Admission));
+            }
+            (Some(stream), _) => {
+                let (first, ops) = (record.len(), self.state.delta_ops(stream, &record));
+                record.extend(ops);
+                first
+            }
+            (None, Op::Delta(_)) => 0,
+            (None, _) => return Ok(record),
+        };
+        match self.load_missing(self.state.missing_in_deltas(&record[first..]), id, task) {
+            Some(step) => Err(step),
+            None => Ok(record),
+        }
     }
 
     /// Returns runs of one provisioning state from `lba` to the first page that is not loaded, and

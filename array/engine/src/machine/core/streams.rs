@@ -1,10 +1,11 @@
 //! Streams: periods, reports of the peer, and the commit of records.
 
 use super::Core;
+use crate::delta_op::DeltaMode;
 use crate::machine::io::TaskId;
 use crate::machine::task::{Task, Wait};
 use crate::service::{Op, OpError, Tag};
-use crate::stream_service::{NewPeriod, StreamEvent, StreamStatus};
+use crate::stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamStatus};
 use types::{Lsn, Period, Position, StreamId};
 use wal::{LogOp, StreamEntry};
 
@@ -29,6 +30,10 @@ impl Core {
     /// The period cannot begin in the present state; nothing has changed then.
     pub fn begin_period(&mut self, stream: StreamId, new: NewPeriod) -> Result<(), OpError> {
         self.check_writable()?;
+        let may_have_delta = new.delta != DeltaMode::Off || (new.role, new.gate) == (Role::Follower, Gate::Local);
+        if !may_have_delta {
+            self.check_delta_empty(stream)?;
+        }
         self.state.streams.begin(stream, new)?;
         self.complete_committed();
         self.run_woken();
@@ -64,10 +69,18 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// The last record is not durable on both sides, or the core has stopped.
+    /// The last record is not durable on both sides, a delta is not empty, or the core has stopped.
     pub fn settle_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
         self.check_writable()?;
-        self.state.streams.settle(stream)
+        self.check_delta_empty(stream)?;
+        self.state.streams.settle(stream)?;
+        self.run_woken();
+        Ok(())
+    }
+
+    /// Checks that the peer has all blocks of the stream's volumes.
+    fn check_delta_empty(&self, stream: StreamId) -> Result<(), OpError> {
+        if self.state.has_delta(stream) { Err(OpError::Unavailable("a delta is not empty")) } else { Ok(()) }
     }
 
     /// Returns the state of a stream.

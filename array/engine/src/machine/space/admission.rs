@@ -5,6 +5,7 @@ use super::{SECTORS_PER_BLOCK, Space, View, blocks_per_segment};
 use crate::machine::backpressure::{blocks_needed, blocks_touched, payload_bytes};
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::log::Log;
+use crate::machine::ordered::is_of_delta;
 use crate::machine::state::ArrayState;
 use types::BLOCK_BYTES;
 use wal::{FillValue, LogOp};
@@ -62,9 +63,12 @@ impl Space {
     fn admit_space(&mut self, record: &[LogOp], view: View<'_>, open_sectors: u32, is_dropping: bool) -> Admission {
         let View { state, checkpointer, dirty } = view;
         // A hole leaves one segment more than a checkpoint takes; its map pages use that segment.
+        // A change of a delta takes pages as a hole does.
         let is_promised = |op: &LogOp| {
             let is_hole = matches!(op, LogOp::Fill { fill: FillValue::Hole, .. });
-            is_hole || matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. })
+            is_hole
+                || is_of_delta(op)
+                || matches!(op, LogOp::Delete { .. } | LogOp::Resize { .. } | LogOp::Remove { .. })
         };
         let takes_pages = !record.iter().all(is_promised);
         let data: u64 = record.iter().map(blocks_needed).sum();
@@ -132,6 +136,8 @@ impl Space {
         match op {
             LogOp::Write { .. } | LogOp::Same { .. } => reserve(),
             LogOp::Fill { fill: FillValue::Hole, .. } => reserve().min(checkpoint + 1),
+            LogOp::Create { .. } | LogOp::Delete { .. } | LogOp::Resize { .. } if is_of_delta(op) => 0,
+            _ if is_of_delta(op) => reserve().min(checkpoint + 1),
             LogOp::Fill { .. }
             | LogOp::Copy { .. }
             | LogOp::CopyVolume { .. }

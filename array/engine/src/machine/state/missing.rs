@@ -1,10 +1,11 @@
 //! Which pages of the map and of the slot table must be loaded before a step can run.
 
 use super::ArrayState;
+use crate::delta_op::DeltaOp;
 use crate::machine::ranges::{split, touched_blocks};
 use crate::machine::steps::{copy_step, unmap_step};
 use crate::service::{Change, Op};
-use blockmap::{Absent, Need, shares, span};
+use blockmap::{Absent, Need, Root, shares, span};
 use rustc_hash::FxHashMap;
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::LogOp;
@@ -54,7 +55,43 @@ impl ArrayState {
                 });
             }
             Op::Follow(record) => self.missing_in_follow(&record.ops, out),
-            Op::Flush => {}
+            // The reply covers loaded pages only.
+            Op::Delta(DeltaOp::Next { volume, from, .. }) => {
+                if let (Some(delta), Ok(range)) = (volume.delta(), BlockRange::new(*from, 1)) {
+                    self.missing_in(delta, range, Need::References, out);
+                }
+            }
+            // The changes are known when the record is made.
+            Op::Delta(_) | Op::Flush => {}
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// As [`ArrayState::missing`], for what a record changes in deltas.
+    pub(crate) fn missing_in_deltas(&self, ops: &[LogOp]) -> Vec<Absent> {
+        let mut missing = Vec::new();
+        let has_copies = ops.iter().any(|op| matches!(op, LogOp::Copy { .. } | LogOp::CopyVolume { .. }));
+        let may_be_shared = has_copies.then_some((0, u64::MAX));
+        let (mut copied, mut made) = (Copied::default(), None);
+        for op in ops {
+            match op {
+                LogOp::Fill { volume, range, .. } => {
+                    self.missing_in(*volume, *range, Need::Edit { may_be_shared }, &mut missing);
+                }
+                LogOp::CopyVolume { source, destination } => {
+                    self.missing_in_copy_volume(*source, *destination, &mut copied, &mut missing);
+                }
+                LogOp::Create { volume, blocks } => made = Some((*volume, Root::empty(blocks / LBAS_PER_BLOCK))),
+                LogOp::Copy { source, from, destination, to } => {
+                    let new = made.filter(|(volume, _)| volume == destination).map(|(_, root)| root);
+                    if let Some(root) = new.or_else(|| self.root(*destination)) {
+                        self.missing_in_copy_to(*source, *from, *destination, (root, *to), &mut missing);
+                    }
+                }
+                _ => self.missing_in_record(op, &mut missing),
+            }
         }
         missing.sort_unstable();
         missing.dedup();
@@ -135,7 +172,21 @@ impl ArrayState {
         to: Lba,
         out: &mut Vec<Absent>,
     ) {
-        let (Some(source_root), Some(root)) = (self.root(source), self.root(destination)) else { return };
+        if let Some(root) = self.root(destination) {
+            self.missing_in_copy_to(source, from, destination, (root, to), out);
+        }
+    }
+
+    /// As [`ArrayState::missing_in_copy`], with the root that the destination will have then.
+    fn missing_in_copy_to(
+        &self,
+        source: VolumeId,
+        from: BlockRange,
+        destination: VolumeId,
+        (root, to): (Root, Lba),
+        out: &mut Vec<Absent>,
+    ) {
+        let Some(source_root) = self.root(source) else { return };
         let (first, end) = touched_blocks(from);
         let target = to.0 / LBAS_PER_BLOCK;
         let is_shared = |level: u8, start: u64| shares(level, start, first, target, root.height);

@@ -1,7 +1,9 @@
 //! Checks of a request before any of it is executed.
 
 use super::ArrayState;
+use crate::delta_op::DeltaOp;
 use crate::machine::backpressure::payload_bytes;
+use crate::machine::ordered::volumes_of;
 use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +59,16 @@ impl ArrayState {
             // Records before it may make or resize the volumes that it names.
             Op::Follow(record) if self.streams.is_turn(record) => self.validate_record(&record.ops),
             Op::Follow(_) => Ok(()),
+            Op::Delta(DeltaOp::AddTail { .. }) => Ok(()),
+            // The peer's volume may be larger.
+            Op::Delta(DeltaOp::Add { volume, .. } | DeltaOp::Clear { volume, .. }) => self.size(*volume).map(drop),
+            Op::Delta(DeltaOp::Next { volume, from, .. }) => {
+                let blocks = self.size(*volume)?;
+                if !from.0.is_multiple_of(LBAS_PER_BLOCK) {
+                    return Err(OpError::Malformed("the first block is not a multiple of 8"));
+                }
+                if from.0 < blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
+            }
         }
     }
 
@@ -121,6 +133,9 @@ impl ArrayState {
         let mut copied: BTreeSet<VolumeId> = BTreeSet::new();
         let mut payload = 0;
         for change in changes {
+            if volumes_of(change).into_iter().flatten().any(VolumeId::is_delta) {
+                return Err(OpError::Malformed("the id is that of a delta"));
+            }
             match change {
                 Change::CreateVolume { volume, blocks } => {
                     check_size(*blocks)?;

@@ -1,10 +1,10 @@
 //! The rounds of a run: both arrays serve, one fails, the other continues, both come into step.
 
-use super::{Message, Mode, Open, World, failed};
+use super::{Message, Mode, Open, World};
 use crate::history::SimViolation;
 use crate::pair::bug::PairBug;
 use crate::pair::contents::STREAM;
-use engine::{Gate, LogOp, NewPeriod, Op, Role, StreamRecord, WHOLE_VOLUME_BLOCKS};
+use engine::{DeltaMode, Gate, LogOp, NewPeriod, Op, Role, StreamRecord, WHOLE_VOLUME_BLOCKS};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, Lba, Position, VolumeId};
 
@@ -26,19 +26,25 @@ impl World<'_> {
     }
 
     /// Begins a period when both arrays hold the same.
-    fn begin_sync(&mut self) -> Result<(), SimViolation> {
+    pub(super) fn begin_sync(&mut self) -> Result<(), SimViolation> {
         let (sequencer, follower) = (self.sequencer, 1 - self.sequencer);
         let (period, last) = (self.next_period(), self.status(sequencer)?.position);
         let max_payload = self.max_payload()?;
         let gate_of = |bug| if self.bug == Some(bug) { Gate::Local } else { Gate::Both };
         let gates = (gate_of(PairBug::OwnDurability), gate_of(PairBug::ReadUncommitted));
         (self.mode, self.is_connected) = (Mode::Sync, true);
-        self.begin(follower, NewPeriod { period, role: Role::Follower, gate: gates.1, last, max_payload })?;
-        self.begin(sequencer, NewPeriod { period, role: Role::Sequencer, gate: gates.0, last, max_payload })
+        self.begin(
+            follower,
+            NewPeriod { period, role: Role::Follower, gate: gates.1, last, max_payload, delta: DeltaMode::Off },
+        )?;
+        self.begin(
+            sequencer,
+            NewPeriod { period, role: Role::Sequencer, gate: gates.0, last, max_payload, delta: DeltaMode::Off },
+        )
     }
 
     /// Returns the most bytes of data in a record for both arrays.
-    fn max_payload(&mut self) -> Result<u64, SimViolation> {
+    pub(super) fn max_payload(&mut self) -> Result<u64, SimViolation> {
         Ok(self.status(0)?.max_payload.min(self.status(1)?.max_payload))
     }
 
@@ -137,7 +143,10 @@ impl World<'_> {
         self.nodes[node].cut_to(status.period, status.position)?;
         // Reads need an open stream. The content is that of the records which survived.
         let (period, last, max_payload) = (self.next_period(), status.position, status.max_payload);
-        self.begin(node, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last, max_payload })?;
+        self.begin(
+            node,
+            NewPeriod { period, role: Role::Follower, gate: Gate::Local, last, max_payload, delta: DeltaMode::Off },
+        )?;
         self.check_contents(node)?;
         self.close(node)
     }
@@ -168,7 +177,8 @@ impl World<'_> {
     /// the one that has served alone stays the source.
     fn bring_into_step(&mut self) -> Result<(), SimViolation> {
         for attempt in 0.. {
-            if self.copy_tails(attempt < MAX_INTERRUPTED)? {
+            let may_crash = attempt < MAX_INTERRUPTED;
+            if if self.uses_delta { self.send_deltas(may_crash)? } else { self.copy_tails(may_crash)? } {
                 break;
             }
             let source = self.sequencer;
@@ -182,6 +192,8 @@ impl World<'_> {
             if !self.nodes[source].is_up() {
                 self.revive(source)?;
                 self.begin_solo(source)?;
+            } else if self.uses_delta {
+                self.begin_solo(source)?;
             }
         }
         self.nodes.iter().for_each(|node| node.arm(None));
@@ -190,8 +202,8 @@ impl World<'_> {
         self.compare()
     }
 
-    /// False if an array ends before both hold the same.
-    fn copy_tails(&mut self, may_crash: bool) -> Result<bool, SimViolation> {
+    /// Opens the target and waits until both arrays are quiet. False if an array ends before.
+    pub(super) fn is_ready_for_resync(&mut self, may_crash: bool) -> Result<bool, SimViolation> {
         let (source, target) = (self.sequencer, 1 - self.sequencer);
         if !self.nodes[target].is_up() {
             self.revive(target)?;
@@ -213,16 +225,38 @@ impl World<'_> {
                 return Ok(false);
             }
         }
+        Ok(true)
+    }
+
+    /// False if an array ends before both hold the same.
+    fn copy_tails(&mut self, may_crash: bool) -> Result<bool, SimViolation> {
+        if !self.is_ready_for_resync(may_crash)? {
+            return Ok(false);
+        }
+        let (source, target) = (self.sequencer, 1 - self.sequencer);
         let tails = [self.tail(source)?, self.tail(target)?];
         let volumes = self.volumes(source)?;
         let parts = parts_of(tails.into_iter().flatten(), &volumes);
         let made = self.remake(target, &volumes, &parts)?;
         let (period, last) = (self.next_period(), self.status(source)?.position);
         let max_payload = self.max_payload()?;
-        self.begin(source, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload })?;
+        self.begin(
+            source,
+            NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload, delta: DeltaMode::Off },
+        )?;
         // The first record of the target makes its volumes those of the source.
         let first = if made.is_empty() { last } else { Position(last.0 - 1) };
-        self.begin(target, NewPeriod { period, role: Role::Follower, gate: Gate::Local, last: first, max_payload })?;
+        self.begin(
+            target,
+            NewPeriod {
+                period,
+                role: Role::Follower,
+                gate: Gate::Local,
+                last: first,
+                max_payload,
+                delta: DeltaMode::Off,
+            },
+        )?;
         self.is_connected = true;
         // Nothing else reports these if no record follows.
         for node in [source, target] {
@@ -237,25 +271,25 @@ impl World<'_> {
             self.write(volume, piece.start(), &numbers)?;
             self.totals.copied += piece.blocks();
         }
-        let is_in_step = self.run_until(|world| {
-            let (source, target) = (world.status(source)?, world.status(target)?);
-            let is_heard = source.heard == source.position && target.heard == target.position;
-            Ok(is_heard && source.position == target.position && world.is_quiet(0) && world.is_quiet(1))
-        })?;
-        if !is_in_step {
+        if !self.is_in_step()? {
             return Ok(false);
         }
-        for node in [source, target] {
-            self.nodes[node].core()?.settle_stream(STREAM).map_err(failed("settle"))?;
-            self.close(node)?;
-        }
-        self.disconnect();
-        self.begin_sync()?;
+        self.settle_both()?;
         Ok(true)
     }
 
+    /// Waits until both arrays have all records. False if a drive has stopped before.
+    pub(super) fn is_in_step(&mut self) -> Result<bool, SimViolation> {
+        let (source, target) = (self.sequencer, 1 - self.sequencer);
+        self.run_until(|world| {
+            let (source, target) = (world.status(source)?, world.status(target)?);
+            let is_heard = source.heard == source.position && target.heard == target.position;
+            Ok(is_heard && source.position == target.position && world.is_quiet(0) && world.is_quiet(1))
+        })
+    }
+
     /// Returns the blocks that the peer of an array may lack.
-    fn tail(&mut self, node: usize) -> Result<Vec<(VolumeId, BlockRange)>, SimViolation> {
+    pub(super) fn tail(&mut self, node: usize) -> Result<Vec<(VolumeId, BlockRange)>, SimViolation> {
         if self.bug == Some(PairBug::TailForgotten) && node != self.sequencer {
             return Ok(Vec::new());
         }
