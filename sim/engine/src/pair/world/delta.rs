@@ -25,7 +25,8 @@ impl World<'_> {
     /// Adds the tail of an array that begins to serve alone to its deltas.
     pub(super) fn add_tail(&mut self, node: usize) -> Result<(), SimViolation> {
         let StreamStatus { period, tail, .. } = self.status(node)?;
-        self.submit(node, Op::Delta(DeltaOp::AddTail { stream: STREAM, period }), Open::Own)?;
+        // Refused if another period begins before. Changes of hosts wait until one is carried out.
+        self.submit(node, Op::Delta(DeltaOp::AddTail { stream: STREAM, period }), Open::Lax)?;
         if self.bug == Some(PairBug::TailNotInDelta) {
             tail.unwrap_or_default().into_iter().for_each(|(volume, range)| self.defer_clear(node, volume, range));
         }
