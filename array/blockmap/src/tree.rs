@@ -612,9 +612,10 @@ pub fn shares(level: u8, start: u64, first: u64, to: u64, to_height: u8) -> bool
 }
 
 /// Returns the indices of the entries that the range touches, for a page of `level` that starts at
-/// block `start`.
+/// block `start`. None if the range begins after the page.
 pub(crate) fn touched(level: u8, start: u64, range: (u64, u64)) -> std::ops::Range<usize> {
     let from = range.0.saturating_sub(start) / entry_span(level);
     let to = range.1.saturating_sub(start).div_ceil(entry_span(level));
-    to_usize(from)..to_usize(to).min(entries(level))
+    let end = to_usize(to).min(entries(level));
+    to_usize(from).min(end)..end
 }

@@ -28,7 +28,8 @@ pub enum DeltaMode {
 pub enum DeltaOp {
     /// Adds the tail of the stream to the deltas, and empties the tail. Changes of hosts wait for
     /// this when a period with a delta begins: a later copy must find in the delta of its source
-    /// all that the peer lacks.
+    /// all that the peer lacks. Does nothing if no change waits for it: the tail is that of the
+    /// present period then.
     AddTail {
         /// The stream.
         stream: StreamId,

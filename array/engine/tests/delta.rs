@@ -430,6 +430,36 @@ fn tail_enters_the_delta_before_later_changes() {
 }
 
 #[test]
+fn tail_of_the_present_period_stays_listed() {
+    let mut pair = array();
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Off).unwrap();
+    pair.write(1, 8, 8);
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Source).unwrap();
+    pair.add_tail();
+    pair.write(1, 64, 8);
+    pair.add_tail();
+    let status = pair.core.stream_status(stream()).unwrap();
+    assert_eq!(status.tail, Some(vec![(volume(1), range(64, 8))]), "the peer has not reported it");
+    assert_eq!(pair.delta(1), [(8, 8)]);
+}
+
+#[test]
+fn volume_resized_twice_in_one_record_is_served() {
+    let mut pair = array();
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Alone).unwrap();
+    pair.change(Change::CreateVolume { volume: volume(3), blocks: 2048 });
+    pair.clear(3, vec![range(16, 8)]);
+    pair.core.request_checkpoint();
+    settle(&mut pair.core, &pair.disk);
+    let pages = Options { page_budget: 0, ..Options::for_geometry(&GEOMETRY) };
+    pair.core = Core::recover(&pair.disk, Some(pages)).unwrap().0;
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Alone).unwrap();
+    let resize = |blocks| Change::ResizeVolume { volume: volume(3), blocks };
+    pair.run(Op::Change(vec![resize(8192), resize(4096)]));
+    assert_eq!(pair.delta(3), [(0, 16), (24, 4072)]);
+}
+
+#[test]
 fn tail_of_all_blocks_is_all_deltas() {
     let mut pair = array();
     pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Off).unwrap();
@@ -501,7 +531,15 @@ fn clear_waits_for_changes_of_its_range() {
     let clear = |start| Op::Delta(DeltaOp::Clear { volume: volume(1), ranges: vec![range(start, 8)] });
     pair.core.submit(clear(8), 2);
     pair.core.submit(clear(16), 3);
-    assert_eq!(pair.delta(1).len(), 2, "the write is not durable yet: only the other range is clear");
+    // The write is not durable: nothing has sent it to the drive.
+    let next = DeltaOp::Next { volume: volume(1), from: Lba(0), limit: 8 };
+    pair.core.submit(Op::Delta(next), 4);
+    let mut answers = Answers::new();
+    common::carry_out(&mut pair.core, &pair.disk, &mut answers);
+    let Some(Ok(Reply::Extents(extents))) = answers.remove(&4) else { panic!("no answer: {answers:?}") };
+    let is_lacking = |part: &&Extent| part.state != ExtentState::Deallocated;
+    let lacking: u64 = extents.iter().filter(is_lacking).map(|part| part.range.blocks()).sum();
+    assert_eq!((lacking, answers.get(&2)), (56, None), "only the other range is clear");
     settle(&mut pair.core, &pair.disk);
     assert_eq!(pair.delta(1), [(0, 8), (24, 40)]);
 }

@@ -60,6 +60,11 @@ impl VolumeId {
         (self.0 & (IN_STREAM | IS_DELTA) == IN_STREAM).then_some(VolumeId(self.0 | IS_DELTA))
     }
 
+    /// Returns the id of the volume that a delta belongs to. `None` for other volumes.
+    pub fn volume_of_delta(self) -> Option<VolumeId> {
+        self.is_delta().then_some(VolumeId(self.0 & !IS_DELTA))
+    }
+
     /// True for the id of a delta.
     pub fn is_delta(self) -> bool {
         self.0 & (IN_STREAM | IS_DELTA) == IN_STREAM | IS_DELTA

@@ -6,7 +6,7 @@ use crate::page::{entry_span, span};
 use crate::reference::{Ref, RefTarget, SlotId};
 use crate::slot::SlotPlace;
 use crate::tree::audit::AuditViolation;
-use crate::tree::{Map, Root};
+use crate::tree::{Map, Root, touched};
 
 /// Two volumes of one map, with the expected reference of each block.
 struct Bench {
@@ -525,4 +525,14 @@ fn aliases_of_a_leaf_do_not_fill_holes_of_others() {
     copy(&mut map, &mut root, &[last]);
     let changed = copy(&mut map, &mut root, &[last + 1]);
     assert!(changed <= 8, "{changed} pages of the slot table change");
+}
+
+#[test]
+fn range_after_a_page_touches_no_entry() {
+    for range in [(512, 1024), (256, 300), (300, 256)] {
+        let entries = touched(0, 0, range);
+        assert!(entries.start <= entries.end && entries.end <= 256, "{entries:?}");
+        assert!(entries.is_empty(), "{entries:?}");
+    }
+    assert_eq!(touched(0, 256, (300, 1000)), 44..256);
 }

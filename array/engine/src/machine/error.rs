@@ -4,6 +4,7 @@ use blockmap::AuditViolation;
 use ondisk::SuperblockError;
 use platform::DiskError;
 use thiserror::Error;
+use types::VolumeId;
 use wal::LogLoss;
 
 /// Why an array could not be created.
@@ -81,6 +82,9 @@ pub enum AuditError {
         /// The sum over the volumes.
         found: u64,
     },
+    /// A delta has no volume, or is smaller than its volume.
+    #[error("delta {0} has no volume, or a larger one")]
+    WrongDelta(VolumeId),
     /// A page of the slot table cannot be read.
     #[error("cannot read page {0} of the slot table")]
     UnreadableSlots(u32),

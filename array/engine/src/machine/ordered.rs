@@ -226,6 +226,11 @@ impl OrderedStreams {
         self.streams.get(&stream).is_some_and(|stream| stream.awaits_tail)
     }
 
+    /// Returns the present period of a stream.
+    pub(crate) fn period(&self, stream: StreamId) -> Option<Period> {
+        self.streams.get(&stream).map(|stream| stream.period)
+    }
+
     /// Returns what the tail of a stream lists, or `None` if it is all volumes.
     pub(crate) fn tail(&self, stream: StreamId) -> Option<Vec<(VolumeId, BlockRange)>> {
         self.streams.get(&stream).map_or(Some(Vec::new()), |stream| stream.tail.blocks())
@@ -267,7 +272,7 @@ impl OrderedStreams {
 
     /// Returns why a request cannot be executed in the present state of its stream.
     pub(crate) fn admit(&self, op: &Op) -> Result<(), OpError> {
-        if self.is_empty() && !matches!(op, Op::Follow(_)) {
+        if self.is_empty() && !matches!(op, Op::Follow(_) | Op::Delta(_)) {
             return Ok(());
         }
         match op {

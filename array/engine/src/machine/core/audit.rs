@@ -6,8 +6,17 @@ use crate::machine::error::AuditError;
 use crate::machine::pool::Phase;
 use crate::machine::read::{read_map_page, read_page_at};
 use crate::machine::report::Usage;
+use crate::machine::state::ArrayState;
+use crate::machine::volume::Volume;
 use blockmap::{AuditReport, Ref, Root, SlotTable};
 use platform::Disk;
+use types::VolumeId;
+
+/// False for a delta without a volume, or with a larger one.
+fn is_delta_right(state: &ArrayState, id: VolumeId, held: &Volume) -> bool {
+    let is_right = |volume: VolumeId| state.volumes.get(&volume).is_some_and(|volume| volume.blocks <= held.blocks);
+    id.volume_of_delta().is_none_or(is_right)
+}
 
 impl Core {
     /// Walks the whole map; reads pages that are not in memory from `disk`. No write of a segment
@@ -29,6 +38,9 @@ impl Core {
         let (counted, mapped) = (state.volumes.mapped(), state.volumes.count_mapped());
         if counted != mapped {
             return Err(AuditError::WrongMapped { counted, found: mapped });
+        }
+        if let Some((volume, _)) = state.volumes.iter().find(|(id, held)| !is_delta_right(state, **id, held)) {
+            return Err(AuditError::WrongDelta(*volume));
         }
         let segments = space.pool.segments();
         let mut found = vec![0u32; segments.len()];

@@ -156,6 +156,9 @@ impl Core {
             }
             Op::Delta(op) => {
                 let stream = if let DeltaOp::AddTail { stream, .. } = op { Some(*stream) } else { None };
+                if let Some(early) = self.answer_of_ended_tail(op, task.done) {
+                    return early;
+                }
                 let (record, is_last) = self.state.delta_record(op, task.done);
                 let step = self.log_step(id, task, record, 0, is_last);
                 if let (Some(stream), true, Step::Sequenced | Step::Replied(Ok(_))) = (stream, is_last, &step) {
@@ -165,6 +168,17 @@ impl Core {
             }
             _ => self.step_change(id, task),
         }
+    }
+
+    /// Returns the answer to a request for the tail of a stream if nothing waits for it: another
+    /// request, or a new period, came before. The tail is another one then.
+    fn answer_of_ended_tail(&self, op: &DeltaOp, done: u64) -> Option<Step> {
+        let DeltaOp::AddTail { stream, period } = op else { return None };
+        if self.state.streams.period(*stream) != Some(*period) {
+            return Some(Step::Replied(Err(OpError::Unavailable("another period has begun"))));
+        }
+        let answer = if done > 0 { Step::Sequenced } else { Step::Replied(Ok(Reply::Done)) };
+        (!self.state.streams.awaits_tail(*stream)).then_some(answer)
     }
 
     /// Loads the pages that a step needs. `None` if there are none.

@@ -74,7 +74,7 @@ impl Space {
         let data: u64 = record.iter().map(blocks_needed).sum();
         let needed = data + u64::from(takes_pages);
         // A volume that is deleted frees more than the catalog values of the same record take.
-        let frees_space = record.iter().any(|op| matches!(op, LogOp::Delete { .. }));
+        let frees_space = record.iter().any(|op| matches!(op, LogOp::Delete { .. }) && !is_of_delta(op));
         let spare = record.iter().map(|op| self.spare_for(op, state, checkpointer)).max().unwrap_or_default();
         if frees_space || spare == 0 || self.has_space(needed, spare, view, open_sectors) {
             // A record without data needs nothing at replay, so freeing space never waits for a
