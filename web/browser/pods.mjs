@@ -183,11 +183,14 @@ export async function podsByKeyboard(browser, array) {
   const other = await reader(browser, array, client, 'pod-reader');
   await other.page.goto(`${array.url}/console/pods/keys`);
   await other.page.getByRole('link', { name: 'keys::a' }).waitFor();
+  // Until the page knows the role, it offers everything.
+  await other.page.getByRole('link', { name: 'read-only' }).waitFor();
   const offered = /New|Move|Clone|Quota|Rename|Destroy|Connect an|key/;
   const main = other.page.locator('main');
   check((await main.getByRole('button', { name: offered }).count()) === 0, 'a change of a pod is offered');
   await other.page.goto(`${array.url}/console/array-connections`);
   await other.page.getByRole('heading', { name: 'Connected arrays' }).waitFor();
+  await other.page.getByRole('link', { name: 'read-only' }).waitFor();
   check((await main.getByRole('button', { name: offered }).count()) === 0, 'a connection is offered');
   const all = [...faults, ...other.faults];
   check(all.length === 0, all.join('\n'));
