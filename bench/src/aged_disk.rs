@@ -748,7 +748,7 @@ mod tests {
     fn compacted_blocks_read_as_they_were_written() {
         let disk = AgedDisk::new(8, 0.8);
         let first = disk.geometry.segment_start(disk.geometry.segments() - 1);
-        let page = |seed: u64| (0..BLOCK as u64).map(|at| (at / 16 * seed >> (at % 16)) as u8).collect::<Vec<u8>>();
+        let page = |seed: u64| (0..BLOCK as u64).map(|at| ((at / 16 * seed) >> (at % 16)) as u8).collect::<Vec<u8>>();
         let blocks = [page(1), page(3), page(1), noise(7, BLOCK)];
         disk.write_at(first, &[&blocks.concat()], Durability::Volatile).unwrap();
         disk.discard(first + BLOCK as u64, BLOCK as u64).unwrap();
