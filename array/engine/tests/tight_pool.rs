@@ -26,7 +26,7 @@ fn full(content: impl Fn(u64) -> Bytes) -> (MemoryDisk, Core, u64) {
     let (disk, core) = create(GEOMETRY);
     drop(core);
     let (mut core, _) = Core::recover(&disk, Some(options())).unwrap();
-    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 1 << 24 }])).unwrap();
+    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 1 << 20 }])).unwrap();
     let mut lba = 0;
     while write(&mut core, &disk, lba, content(lba)).is_ok() {
         lba += UNIT;
@@ -156,4 +156,44 @@ fn partial_unmap_of_a_small_full_pool_is_accepted() {
             let _ = write(&mut core, &disk, at, data(step, 8));
         }
     }
+}
+
+/// A pool of few segments, full, whose owner fails after each request: a crash seals the segments
+/// that were open. Each UNMAP clears parts of more blocks than a small segment holds. Pages of the
+/// map take much of the pool if the blocks are far apart.
+fn unmap_parts_between_crashes(seed: u64, segment_bytes: u64) {
+    let segments = 24 + seed % 8 * 2;
+    let geometry = ArrayGeometry {
+        capacity: (8 + segments) * segment_bytes + (64 << 10),
+        log_bytes: 8 * segment_bytes,
+        segment_bytes,
+    };
+    let (mut disk, mut core) = create(geometry);
+    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 1 << 24 }])).unwrap();
+    let blocks = 8 + seed % 5 * 8;
+    let distance = [1, 4, 16, 64, 200][seed as usize / 5 % 5];
+    let place = |lba: u64| lba / blocks * blocks * distance;
+    let mut end = 0;
+    while write(&mut core, &disk, place(end), data(seed + end, blocks)).is_ok() {
+        end += blocks;
+    }
+    for step in 0..10 {
+        if (seed + step).is_multiple_of(3) {
+            core.request_checkpoint();
+            settle(&mut core, &disk);
+        }
+        disk = MemoryDisk::from_image(disk.image());
+        core = Core::recover(&disk, None).unwrap().0;
+        let at = |number: u64| place((seed * 37 + step * 101 + number * end / 8) % (end - 64)) + 3;
+        let length = |number: u64| if number == step % 8 { 5000 } else { 10 + number };
+        let ranges = (0..8).map(|number| range(at(number), length(number))).collect();
+        let unmapped = run(&mut core, &disk, Op::Unmap { volume: VOLUME, ranges });
+        assert_eq!(unmapped, Ok(Reply::Done), "seed {seed}, step {step}: {:?}", core.usage());
+    }
+}
+
+#[test]
+fn crashes_leave_space_for_partial_unmaps() {
+    (0..1000).for_each(|seed| unmap_parts_between_crashes(seed, 64 << 10));
+    (0..25).for_each(|seed| unmap_parts_between_crashes(seed, 1 << 20));
 }

@@ -70,9 +70,11 @@ impl Destager {
         self.chunk_writes
     }
 
-    /// Returns the free sectors of the open segment of blocks that hosts write.
+    /// Returns the free sectors of the open segments. If no segment can be opened, blocks of hosts
+    /// are placed in that of moved blocks. Less than a block is of no use.
     pub(crate) fn open_sectors(&self) -> u32 {
-        self.open[0].writer.as_ref().map_or(0, SegmentWriter::free_sectors)
+        let free = self.open.iter().map(|open| open.writer.as_ref().map_or(0, SegmentWriter::free_sectors));
+        free.filter(|sectors| u64::from(*sectors) * SECTOR_BYTES >= BLOCK_BYTES).sum()
     }
 
     /// True if destage must continue to the last dirty block.
@@ -96,8 +98,7 @@ impl Destager {
     /// True if there is space for a block, or no block waits. Otherwise batches that find no place
     /// would return to the queue again and again.
     pub(crate) fn has_place(&self, state: &ArrayState, space: &Space, checkpointer: &Checkpointer) -> bool {
-        let block = (BLOCK_BYTES / SECTOR_BYTES) as u32;
-        self.open_sectors() >= block
+        self.open_sectors() > 0
             || space.pool.ready() > space.checkpoint_segments(state, checkpointer)
             || !self.dirty.has_waiting()
     }

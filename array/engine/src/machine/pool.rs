@@ -500,6 +500,13 @@ impl Pool {
         (self.is_exhausted, self.failure) = (false, None);
     }
 
+    /// Returns the most free sectors of an open segment of a kind, as of its last chunk. `filled`
+    /// are the sectors that a newly filled segment takes. `None` if none is open.
+    pub(crate) fn open_room(&self, kind: Kind, filled: u32) -> Option<u32> {
+        let open = self.segments.iter().filter(|segment| segment.phase == Phase::Open && segment.kind == kind);
+        open.map(|segment| filled.saturating_sub(segment.sectors)).max()
+    }
+
     /// Returns the best sealed segment of a kind to clean, among those with at most `most` live
     /// sectors that `is_left_out` does not name.
     ///
@@ -508,8 +515,15 @@ impl Pool {
     /// Ousterhout, 1992).
     ///
     /// `None` if moving all such segments together would not free one, because that would only move
-    /// the same bytes again and again. `filled` are the sectors that a newly filled segment takes.
-    pub(crate) fn victim(&self, kind: Kind, most: u32, filled: u32, is_left_out: impl Fn(u32) -> bool) -> Option<u32> {
+    /// the same bytes again and again. `filled` are the sectors that a newly filled segment takes,
+    /// and `room` those for moved content that need no other segment.
+    pub(crate) fn victim(
+        &self,
+        kind: Kind,
+        most: u32,
+        (filled, room): (u32, u32),
+        is_left_out: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let (mut best, mut live, mut victims) = (None::<(u32, u64)>, 0u64, 0u64);
         for (index, segment) in self.segments.iter().enumerate() {
             let is_eligible = segment.phase == Phase::Sealed
@@ -527,7 +541,7 @@ impl Pool {
                 }
             }
         }
-        let freeable = victims.saturating_sub(1) * u64::from(filled);
+        let freeable = victims.saturating_sub(1) * u64::from(filled) + u64::from(room);
         best.filter(|_| live <= freeable).map(|(index, _)| index)
     }
 }

@@ -177,9 +177,9 @@ impl Space {
 /// Returns the reserve of an array whose checkpoints take `checkpoint` segments.
 fn reserve_for(checkpoint: u64, geometry: &ArrayGeometry) -> u64 {
     // Also in a small pool, an UNMAP finds its checkpoint, a segment for pages of the map and one
-    // for blocks that it clears in part, after two more pairs of metadata segments were opened: a
-    // crash seals one that is not full.
-    let least = checkpoint + 2 + SPARE_PAIRS * Kind::Metadata.copies();
+    // for blocks that it clears in part, after two more pairs of metadata segments and one segment
+    // of data were opened: a crash seals those that are not full.
+    let least = checkpoint + 3 + SPARE_PAIRS * Kind::Metadata.copies();
     (3 * checkpoint + 1).min(least.max(u64::from(geometry.segments()) / 3))
 }
 

@@ -3,9 +3,12 @@
 use bytes::Bytes;
 use ondisk::{MAX_PATCH_LISTS, PatchList, PatchPart};
 use std::collections::VecDeque;
+use types::BLOCK_BYTES;
 
 /// Part of the metadata budget that a checkpoint may always use to release lists: 1/8.
 pub(super) const ROOM_PART: u64 = 8;
+/// Part of the metadata budget that parts may take which one checkpoint stores elsewhere: 1/4.
+pub(super) const MOVED_PART: u64 = 4;
 
 /// The patch lists that the newest checkpoint names.
 #[derive(Default)]
@@ -48,12 +51,14 @@ impl PatchLists {
     }
 
     /// Makes the next checkpoint store a part elsewhere. `stored` are its bytes as read from one
-    /// copy; if they do not match its checksum, the next checkpoints release its list, because
-    /// memory has all patches.
-    pub(crate) fn store_again(&mut self, part: &PatchPart, stored: Option<&[u8]>) {
-        let is_listed = |moved: &(PatchPart, Bytes)| moved.0 == *part;
-        match stored.filter(|bytes| crc_fast::crc32_iscsi(bytes) == part.crc) {
-            Some(_) if self.moved.iter().any(is_listed) => {}
+    /// copy. If they do not match its checksum, or if the parts to store would take more than
+    /// `limit` bytes, the next checkpoints release its list, because memory has all patches.
+    pub(super) fn store_again(&mut self, part: &PatchPart, stored: Option<&[u8]>, limit: u64) {
+        if self.moved.iter().any(|(moved, _)| moved == part) {
+            return;
+        }
+        let fits = self.moved_bytes() + padded(part) <= limit;
+        match stored.filter(|bytes| fits && crc_fast::crc32_iscsi(bytes) == part.crc) {
             Some(bytes) => self.moved.push((*part, Bytes::copy_from_slice(bytes))),
             None => {
                 let list = self.find(part).map(|(list, _)| self.lists[list].sequence);
@@ -62,9 +67,9 @@ impl PatchLists {
         }
     }
 
-    /// Returns the bytes of the parts that the next checkpoint stores elsewhere.
+    /// Returns the bytes that the parts take which the next checkpoint stores elsewhere.
     pub(super) fn moved_bytes(&self) -> u64 {
-        self.moved.iter().map(|(part, _)| u64::from(part.bytes)).sum()
+        self.moved.iter().map(|(part, _)| padded(part)).sum()
     }
 
     pub(super) fn take_moved(&mut self) -> Vec<(PatchPart, Bytes)> {
@@ -84,4 +89,9 @@ impl PatchLists {
         };
         self.lists.iter().enumerate().find_map(in_list)
     }
+}
+
+/// Returns the bytes that a part takes in a segment: each begins at a multiple of 4096.
+fn padded(part: &PatchPart) -> u64 {
+    u64::from(part.bytes).next_multiple_of(BLOCK_BYTES)
 }

@@ -6,7 +6,7 @@
 
 use super::Checkpointer;
 use super::metadata::{sectors_of, slots};
-use super::patch_lists::ROOM_PART;
+use super::patch_lists::{MOVED_PART, ROOM_PART};
 use crate::machine::dispatcher::Dispatcher;
 use crate::machine::pool::Pool;
 use crate::machine::state::ArrayState;
@@ -145,6 +145,15 @@ impl Checkpointer {
             }
         }
         Some(())
+    }
+
+    /// Makes the next checkpoint store a part elsewhere, or the next ones release its list: see
+    /// [`PatchLists::store_again`].
+    pub(crate) fn store_part_again(&mut self, part: &PatchPart, stored: Option<&[u8]>, state: &ArrayState) {
+        let budget = state.options.metadata_budget(&state.geometry);
+        let others = self.dirty_metadata(state) - self.patches.moved_bytes();
+        let limit = (2 * budget).saturating_sub(others).max(budget / MOVED_PART);
+        self.patches.store_again(part, stored, limit);
     }
 
     /// Stores parts elsewhere that the cleaner or a scrub has read. No chunk of metadata is open.

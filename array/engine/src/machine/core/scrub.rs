@@ -76,7 +76,7 @@ impl Core {
     /// Makes the next checkpoint store a part of a patch list elsewhere, from an intact copy or, if
     /// there is none, from memory.
     pub(crate) fn rewrite_patches(&mut self, part: &PatchPart, stored: Option<&[u8]>) {
-        self.checkpointer.patches.store_again(part, stored);
+        self.checkpointer.store_part_again(part, stored, &self.state);
         self.request_checkpoint();
     }
 }

@@ -114,6 +114,22 @@ impl Space {
         checkpoint + (others / 4).max(2)
     }
 
+    /// True if the pool is too small for the reserve of three checkpoints. There, segments that
+    /// crashes sealed early can use up the reserve, and nothing else would free them.
+    fn is_reserve_short(&self, view: View<'_>) -> bool {
+        let checkpoint = self.checkpoint_segments(view.state, view.checkpointer);
+        self.reserve(view.state, view.checkpointer) <= 3 * checkpoint
+    }
+
+    /// True if a pool with a short reserve has space to relocate victims that are half dead: one
+    /// segment beside those of a checkpoint, or room in an open one.
+    fn may_move_remains(&self, view: View<'_>) -> bool {
+        let needed = self.checkpoint_segments(view.state, view.checkpointer) + self.promised_segments(view);
+        let (ready, filled) = (self.pool.ready(), filled_sectors(&view.state.geometry));
+        let has_room = || self.pool.open_room(Kind::Data, filled).is_some_and(|room| room >= filled / 2);
+        self.is_reserve_short(view) && (ready > needed || (ready == needed && has_room()))
+    }
+
     /// Returns the segments that must stay ready when relocated blocks open another one.
     pub(crate) fn spare_for_moved(&self, view: View<'_>) -> u64 {
         (self.cleaner.kept + self.promised_segments(view)).saturating_sub(1)
@@ -130,19 +146,32 @@ impl Space {
         }
     }
 
-    /// Returns the best segment to clean, of either kind.
+    /// Returns the best segment to clean, of either kind. With little space, one of metadata comes
+    /// first, because cleaning it takes no segment before it frees two.
     fn next_victim(&self, view: View<'_>) -> Option<u32> {
         let geometry = &view.state.geometry;
-        let data = if self.may_move(view) { self.victim(Kind::Data, geometry) } else { None };
+        let filled = filled_sectors(geometry);
+        let room = match self.is_reserve_short(view) {
+            // The next checkpoint opens one if none is open. Half of it is for other pages.
+            true => self.pool.open_room(Kind::Metadata, filled).unwrap_or(filled) / 2,
+            false => 0,
+        };
+        let metadata = self.victim(Kind::Metadata, self.max_live(Kind::Metadata, geometry), room, geometry);
+        if !self.may_move(view) {
+            let remains = || self.victim(Kind::Data, filled / 2, 0, geometry);
+            return metadata.or_else(|| if self.may_move_remains(view) { remains() } else { None });
+        }
+        let data = self.victim(Kind::Data, self.max_live(Kind::Data, geometry), 0, geometry);
         let dead = |victim: &u32| {
             let segment = self.pool.segments()[*victim as usize];
-            segment.kind.copies() * u64::from(filled_sectors(geometry).saturating_sub(segment.live))
+            segment.kind.copies() * u64::from(filled.saturating_sub(segment.live))
         };
-        [data, self.victim(Kind::Metadata, geometry)].into_iter().flatten().max_by_key(dead)
+        [data, metadata].into_iter().flatten().max_by_key(dead)
     }
 
-    /// Returns the best segment of a kind to clean, if that pays.
-    fn victim(&self, kind: Kind, geometry: &ArrayGeometry) -> Option<u32> {
+    /// Returns the best segment of a kind to clean with at most `most` live sectors, if that pays.
+    /// Moved content finds `room` sectors without a new segment.
+    fn victim(&self, kind: Kind, most: u32, room: u32, geometry: &ArrayGeometry) -> Option<u32> {
         let (live, _) = self.pool.live_sectors();
         let segment = u64::from(geometry.segment_sectors());
         let filled = filled_sectors(geometry);
@@ -156,9 +185,9 @@ impl Space {
             // Pages that move change pages of the slot table. Below half, both together are still
             // less than the segment that becomes free.
             Kind::Metadata if is_fruitless(&self.cleaner.metadata) => filled / 2,
-            _ => self.max_live(kind, geometry),
+            _ => most,
         };
-        self.pool.victim(kind, most, filled, |segment| self.cleaner.given_up.contains(&segment))
+        self.pool.victim(kind, most, (filled, room), |segment| self.cleaner.given_up.contains(&segment))
     }
 
     /// Runs the cleaner, if it has work and no checkpoint drains.
@@ -190,7 +219,11 @@ impl Space {
             return Ok(());
         };
         self.cleaner.nothing_at = None;
-        self.cleaner.kept = self.kept_from_cleaner(cx.view());
+        self.cleaner.kept = if self.may_move(cx.view()) {
+            self.kept_from_cleaner(cx.view())
+        } else {
+            self.checkpoint_segments(cx.state, cx.checkpointer) + 1
+        };
         let Segment { kind, usage, .. } = self.pool.segments()[victim as usize];
         match kind {
             Kind::Data => {
@@ -240,7 +273,7 @@ impl Space {
         self.cleaner.given_up.insert(victim);
         let entries = bytes.as_ref().and_then(|bytes| self.live_entries(victim, bytes, cx));
         if let (Some(bytes), Some(entries)) = (bytes, entries) {
-            self.cleaner.has_marked_pages |= move_parts(victim, &bytes, cx.checkpointer);
+            self.cleaner.has_marked_pages |= move_parts(victim, &bytes, cx);
             self.cleaner.phase = CleanerPhase::Relocating;
             let origin = cx.dirty.begin_write();
             let unreadable = BTreeSet::new();
@@ -358,12 +391,13 @@ impl Space {
 }
 
 /// Moves the parts of patch lists in a segment that was read. True if there are any.
-fn move_parts(victim: u32, bytes: &Bytes, checkpointer: &mut Checkpointer) -> bool {
+fn move_parts(victim: u32, bytes: &Bytes, cx: &mut CleanContext<'_>) -> bool {
     let is_here = |part: &&PatchPart| part.segment == victim;
-    let parts: Vec<PatchPart> = checkpointer.patches.parts().filter(is_here).copied().collect();
+    let parts: Vec<PatchPart> = cx.checkpointer.patches.parts().filter(is_here).copied().collect();
     for part in &parts {
         let from = part.sector as usize * SECTOR_BYTES as usize;
-        checkpointer.patches.store_again(part, bytes.get(from..from + part.bytes as usize));
+        let stored = bytes.get(from..from + part.bytes as usize);
+        cx.checkpointer.store_part_again(part, stored, cx.state);
     }
     !parts.is_empty()
 }
