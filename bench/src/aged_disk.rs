@@ -383,6 +383,7 @@ impl AgedDisk {
             log: LogPosition { head: 0, sequence: 1, lsn: 1, epoch: 2, previous: 0 },
             has_streams: false,
             has_patches: false,
+            has_interior_patches: false,
             manifest: runs.collect(),
         };
         for copy in 0..SUPERBLOCK_COPIES {

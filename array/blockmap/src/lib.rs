@@ -22,8 +22,11 @@ mod table;
 mod tree;
 
 pub use absent::{Absent, Need};
-pub use page::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for, page_bytes, span};
-pub use patches::{Frozen, MAX_PATCH_ENTRIES, Patches};
+pub use page::{
+    FrozenPage, INTERIOR_REFS, InteriorEntry, LEAF_REFS, MAX_HEIGHT, Page, PageCache, entry_span, height_for,
+    page_bytes, span,
+};
+pub use patches::{Frozen, MAX_INTERIOR_ENTRIES, MAX_PATCH_ENTRIES, Patches};
 pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, RefTarget, SLOT_BITS, SlotId};
 pub use slot::{MAX_GROUP_BLOCKS, MAX_PLACE_SECTORS, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 pub use slot_page::SLOT_PAGE_BYTES;

@@ -1,6 +1,6 @@
 //! Pages of the map, and the cache that holds them in memory.
 
-use crate::patches::{Frozen, Patches};
+use crate::patches::{Frozen, MAX_INTERIOR_ENTRIES, Patches};
 use crate::reference::{Ref, RefTarget, SlotId};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -128,14 +128,30 @@ impl Page {
     /// A leaf entry is the reference. An interior entry is the reference and a second word with the
     /// mapped blocks (bits 0-47) and the level of the page (bits 56-63).
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(self.stored_bytes());
+        let start = out.len();
+        out.resize(start + self.stored_bytes(), 0);
+        let words = out[start..].as_chunks_mut::<8>().0;
         if self.level == 0 {
-            return self.refs.iter().for_each(|reference| out.extend_from_slice(&reference.to_bits().to_le_bytes()));
+            words.iter_mut().zip(&self.refs).for_each(|(word, reference)| *word = reference.to_bits().to_le_bytes());
+            return;
         }
-        for (reference, mapped) in self.refs.iter().zip(&self.mapped) {
-            out.extend_from_slice(&reference.to_bits().to_le_bytes());
-            out.extend_from_slice(&(mapped & MAPPED_MASK | u64::from(self.level) << LEVEL_SHIFT).to_le_bytes());
+        for (words, (reference, mapped)) in words.chunks_exact_mut(2).zip(self.refs.iter().zip(&self.mapped)) {
+            words[0] = reference.to_bits().to_le_bytes();
+            words[1] = self.second_word(*mapped).to_le_bytes();
         }
+    }
+
+    fn second_word(&self, mapped: u64) -> u64 {
+        mapped & MAPPED_MASK | u64::from(self.level) << LEVEL_SHIFT
+    }
+
+    /// Returns an entry of an interior page as [`Page::encode`] stores it.
+    fn encoded_entry(&self, index: usize) -> InteriorEntry {
+        let below = self.entry(index);
+        let mut bytes = InteriorEntry::default();
+        bytes[..8].copy_from_slice(&below.reference.to_bits().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.second_word(below.mapped).to_le_bytes());
+        bytes
     }
 
     /// Decodes a page. Returns `None` if the length or an entry is invalid.
@@ -155,21 +171,65 @@ impl Page {
         }
         let mut page = Self::filled(level, Ref::HOLE);
         for (index, entry) in words.chunks_exact(2).enumerate() {
-            let (reference, word) = (Ref::from_bits(entry[0].get())?, entry[1].get());
-            if word & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT
-                || matches!(reference.target(), RefTarget::Data(_) | RefTarget::Alias(_))
-            {
+            let (stated, below) = decoded_entry(entry[0].get(), entry[1].get())?;
+            if stated != level {
                 return None;
             }
-            page.put(index, Subtree { reference, mapped: word & MAPPED_MASK });
+            page.put(index, below);
         }
         Some(page)
+    }
+
+    /// Returns true if the bytes are an entry of an interior page.
+    pub fn is_entry(bytes: &InteriorEntry) -> bool {
+        decoded_words(bytes).is_some_and(|(level, _)| (1..=MAX_HEIGHT).contains(&level))
     }
 
     /// Returns the length of the encoded page in bytes.
     pub fn stored_bytes(&self) -> usize {
         (self.refs.len() + self.mapped.len()) * size_of::<u64>()
     }
+}
+
+/// Decodes an entry of an interior page: the level of the page, and the subtree.
+fn decoded_entry(first: u64, second: u64) -> Option<(u8, Subtree)> {
+    let (reference, level) = (Ref::from_bits(first)?, (second >> LEVEL_SHIFT) as u8);
+    let is_block = matches!(reference.target(), RefTarget::Data(_) | RefTarget::Alias(_));
+    let has_unused_bits = second & !MAPPED_MASK != u64::from(level) << LEVEL_SHIFT;
+    (!is_block && !has_unused_bits).then_some((level, Subtree { reference, mapped: second & MAPPED_MASK }))
+}
+
+fn decoded_words(bytes: &InteriorEntry) -> Option<(u8, Subtree)> {
+    let (first, second) = bytes.split_first_chunk::<8>()?;
+    decoded_entry(u64::from_le_bytes(*first), u64::from_le_bytes(*second.first_chunk::<8>()?))
+}
+
+/// An entry of a page above the leaves as it is stored.
+pub type InteriorEntry = [u8; 16];
+
+/// State of a changed page at the last checkpoint.
+enum Before {
+    /// Unknown, so it is stored whole.
+    Unknown,
+    /// The references of a leaf.
+    Leaf(Box<[Ref]>),
+    /// All but these entries of an interior page are as they were. `room` is the number of entries
+    /// that its patch may have.
+    Interior { changed: Vec<u16>, room: usize },
+}
+
+/// Bytes that an interior page counts as changed if it will have a patch.
+const INTERIOR_PATCH_BYTES: u64 = 4096;
+
+/// How a checkpoint stores a changed page of the map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FrozenPage {
+    /// A leaf.
+    Leaf(Frozen<Ref>),
+    /// A page above the leaves: these entries, ascending by index.
+    Entries(Vec<(u16, InteriorEntry)>),
+    /// A page above the leaves, as a whole. True if patches in older lists become void.
+    Whole(bool),
 }
 
 /// A page with its cache state.
@@ -181,8 +241,17 @@ struct Cached {
     is_writing: bool,
     /// A checkpoint has stored the page.
     is_stored: bool,
-    /// References of a changed leaf at the last checkpoint. `None` if it must be stored whole.
-    before: Option<Box<[Ref]>>,
+    before: Before,
+}
+
+impl Cached {
+    /// Returns the bytes that the page counts while it is changed.
+    fn changed_bytes(&self) -> u64 {
+        match self.before {
+            Before::Interior { .. } => INTERIOR_PATCH_BYTES,
+            Before::Unknown | Before::Leaf(_) => self.page.stored_bytes() as u64,
+        }
+    }
 }
 
 /// The map pages in memory, by slot number. A changed page stays until a checkpoint has stored it.
@@ -192,8 +261,12 @@ pub struct PageCache {
     dirty: Vec<SlotId>,
     bytes: u64,
     dirty_bytes: u64,
+    /// The same if no page will have a patch.
+    dirty_whole_bytes: u64,
     /// Entries of leaves that changed since the leaf was stored whole.
     pub patches: Patches<SlotId, Ref>,
+    /// The same for pages above the leaves.
+    pub interior_patches: Patches<SlotId, InteriorEntry, u16>,
 }
 
 impl PageCache {
@@ -210,18 +283,46 @@ impl PageCache {
         self.pages.contains_key(&id.slot)
     }
 
-    /// Returns a page for editing and marks it as changed. Panics if the page is not in memory.
+    /// Returns a page for editing and marks it as changed. Panics if the page is not in memory. A
+    /// page above the leaves is stored whole then; [`PageCache::edit_entry`] leaves it its patch.
     #[inline]
     pub fn edit(&mut self, id: SlotId) -> &mut Page {
+        self.mark(id, None)
+    }
+
+    /// As [`PageCache::edit`], to change one entry of a page above the leaves and no other.
+    #[inline]
+    pub(crate) fn edit_entry(&mut self, id: SlotId, index: usize) -> &mut Page {
+        self.mark(id, Some(index))
+    }
+
+    fn mark(&mut self, id: SlotId, entry: Option<usize>) -> &mut Page {
         let Some(cached) = self.pages.get_mut(&id.slot) else {
             panic!("page {id:?} is edited while it is not in memory")
         };
         if !cached.is_dirty {
             cached.is_dirty = true;
             self.dirty.push(id);
-            self.dirty_bytes += cached.page.stored_bytes() as u64;
-            if cached.is_stored && cached.page.level == 0 {
-                cached.before = Some(cached.page.refs.clone());
+            let patched = self.interior_patches.of(id).len();
+            cached.before = match cached.page.level {
+                _ if !cached.is_stored => Before::Unknown,
+                0 => Before::Leaf(cached.page.refs.clone()),
+                _ => Before::Interior { changed: Vec::new(), room: MAX_INTERIOR_ENTRIES.saturating_sub(patched) },
+            };
+            self.dirty_bytes += cached.changed_bytes();
+            self.dirty_whole_bytes += cached.page.stored_bytes() as u64;
+        }
+        if let Before::Interior { changed, room } = &mut cached.before {
+            let index = entry.and_then(|index| u16::try_from(index).ok());
+            let is_known = index.is_some_and(|index| changed.contains(&index));
+            match index.filter(|_| is_known || changed.len() < *room) {
+                Some(_) if is_known => {}
+                Some(index) => changed.push(index),
+                None => {
+                    self.dirty_bytes -= cached.changed_bytes();
+                    cached.before = Before::Unknown;
+                    self.dirty_bytes += cached.changed_bytes();
+                }
             }
         }
         cached.was_used.set(true);
@@ -231,12 +332,9 @@ impl PageCache {
     /// Marks a page as changed, to be stored whole. Panics if the page is not in memory.
     pub(crate) fn rewrite(&mut self, id: SlotId) {
         self.edit(id);
-        self.forget_before(id.slot);
-    }
-
-    /// Removes the copy of a leaf at the last checkpoint.
-    fn forget_before(&mut self, slot: u64) -> Option<Box<[Ref]>> {
-        self.pages.get_mut(&slot)?.before.take()
+        if let Some(cached) = self.pages.get_mut(&id.slot) {
+            cached.before = Before::Unknown;
+        }
     }
 
     /// Inserts a page that is not stored yet.
@@ -245,36 +343,51 @@ impl PageCache {
         self.edit(id);
     }
 
-    /// Inserts a page as read from the drive, and applies its patches.
-    pub fn insert_stored(&mut self, id: SlotId, page: Page) {
+    /// Inserts a page as read from the drive, and applies its patches. False if they are not
+    /// patches of such a page.
+    pub fn insert_stored(&mut self, id: SlotId, page: Page) -> bool {
         let page = self.patched(id, page);
-        self.insert(id, page, true);
+        page.map(|page| self.insert(id, page, true)).is_some()
     }
 
-    /// Applies patches to a page as read from the drive.
-    #[must_use]
-    pub fn patched(&self, id: SlotId, mut page: Page) -> Page {
-        if page.level == 0 {
-            self.patches.of(id).iter().for_each(|(index, reference)| page.refs[usize::from(*index)] = *reference);
+    /// Applies patches to a page as read from the drive. `None` if they are not patches of such a
+    /// page: it has another level.
+    pub fn patched(&self, id: SlotId, mut page: Page) -> Option<Page> {
+        let (references, entries) = (self.patches.of(id), self.interior_patches.of(id));
+        let are_of_level = if page.level == 0 { entries.is_empty() } else { references.is_empty() };
+        if !are_of_level {
+            return None;
         }
-        page
+        references.iter().for_each(|(index, reference)| page.refs[usize::from(*index)] = *reference);
+        for (index, bytes) in entries {
+            let (level, below) = decoded_words(bytes)?;
+            if level != page.level || usize::from(*index) >= INTERIOR_REFS {
+                return None;
+            }
+            page.put(usize::from(*index), below);
+        }
+        Some(page)
     }
 
     fn insert(&mut self, id: SlotId, page: Page, is_stored: bool) {
         self.bytes += page.stored_bytes() as u64;
+        let before = Before::Unknown;
         let cached =
-            Cached { id, page, is_dirty: false, was_used: Cell::new(true), is_writing: false, is_stored, before: None };
+            Cached { id, page, is_dirty: false, was_used: Cell::new(true), is_writing: false, is_stored, before };
         assert!(self.pages.insert(id.slot, cached).is_none(), "page {id:?} is in memory twice");
     }
 
     /// Removes a page that has no references left.
     pub fn remove(&mut self, id: SlotId) -> Option<Page> {
-        self.forget_before(id.slot);
         let cached = self.pages.remove(&id.slot)?;
         self.patches.remove_gone(id);
+        self.interior_patches.remove_gone(id);
         let bytes = cached.page.stored_bytes() as u64;
         self.bytes -= bytes;
-        self.dirty_bytes -= if cached.is_dirty { bytes } else { 0 };
+        if cached.is_dirty {
+            self.dirty_bytes -= cached.changed_bytes();
+            self.dirty_whole_bytes -= bytes;
+        }
         Some(cached.page)
     }
 
@@ -289,19 +402,34 @@ impl PageCache {
             };
             std::mem::take(&mut cached.is_dirty)
         });
-        self.dirty_bytes = 0;
+        (self.dirty_bytes, self.dirty_whole_bytes) = (0, 0);
         dirty
     }
 
     /// Decides how a page that [`PageCache::take_dirty`] returned is stored: by its changes in
     /// `list`, or whole, which `None` demands. A page that is stored whole stays until
     /// [`PageCache::finish_writes`].
-    pub fn freeze(&mut self, id: SlotId, list: Option<u64>) -> Frozen<Ref> {
-        let before = self.forget_before(id.slot);
-        let Some(cached) = self.pages.get_mut(&id.slot) else { return Frozen::Unchanged };
-        let before = before.as_deref().filter(|_| list.is_some());
-        let frozen = self.patches.freeze(id, list.unwrap_or_default(), before, &cached.page.refs);
-        if matches!(frozen, Frozen::Whole(_)) {
+    pub fn freeze(&mut self, id: SlotId, list: Option<u64>) -> FrozenPage {
+        let Some(cached) = self.pages.get_mut(&id.slot) else { return FrozenPage::Leaf(Frozen::Unchanged) };
+        let before = std::mem::replace(&mut cached.before, Before::Unknown);
+        let (frozen, is_whole) = match (before, list) {
+            (Before::Interior { mut changed, .. }, Some(list)) => {
+                changed.sort_unstable();
+                let entry = |index: u16| (index, cached.page.encoded_entry(usize::from(index)));
+                let entries: Vec<_> = changed.into_iter().map(entry).collect();
+                self.interior_patches.add(id, list, &entries);
+                (FrozenPage::Entries(entries), false)
+            }
+            (before, list) if cached.page.level == 0 => {
+                let before =
+                    if let (Before::Leaf(before), Some(_)) = (&before, list) { Some(&before[..]) } else { None };
+                let frozen = self.patches.freeze(id, list.unwrap_or_default(), before, &cached.page.refs);
+                let is_whole = matches!(frozen, Frozen::Whole(_));
+                (FrozenPage::Leaf(frozen), is_whole)
+            }
+            _ => (FrozenPage::Whole(self.interior_patches.remove(id)), true),
+        };
+        if is_whole {
             (cached.is_writing, cached.is_stored) = (true, true);
         }
         frozen
@@ -317,9 +445,15 @@ impl PageCache {
         self.bytes
     }
 
-    /// Returns the size of the changed pages in bytes.
-    pub fn dirty_bytes(&self) -> u64 {
-        self.dirty_bytes
+    /// Returns the size of the changed pages in bytes. A page above the leaves counts less if it
+    /// may have a patch.
+    pub fn dirty_bytes(&self, has_patches: bool) -> u64 {
+        if has_patches { self.dirty_bytes } else { self.dirty_whole_bytes }
+    }
+
+    /// Returns the memory that patches take in bytes.
+    pub fn patch_bytes(&self) -> u64 {
+        self.patches.bytes() + self.interior_patches.bytes()
     }
 
     /// Evicts clean pages that were not used since the last call, until at most `budget` bytes are
@@ -439,7 +573,7 @@ mod tests {
         cache.insert_stored(id, stored.clone());
         cache.edit(id).refs[9] = Ref::ZERO;
         assert_eq!(cache.take_dirty(), [id]);
-        assert_eq!(cache.freeze(id, Some(1)), Frozen::Entries(vec![(9, Ref::ZERO)]));
+        assert_eq!(cache.freeze(id, Some(1)), FrozenPage::Leaf(Frozen::Entries(vec![(9, Ref::ZERO)])));
         assert_eq!(cache.bytes(), 2048);
         cache.shrink(0);
         cache.shrink(0);
@@ -454,27 +588,100 @@ mod tests {
         let again = SlotId { generation: 2, ..id };
         cache.insert_new(again, Page::filled(0, Ref::HOLE));
         assert_eq!(cache.take_dirty(), [again]);
-        assert_eq!(cache.freeze(again, Some(2)), Frozen::Whole(false));
+        assert_eq!(cache.freeze(again, Some(2)), FrozenPage::Leaf(Frozen::Whole(false)));
         cache.rewrite(again);
         cache.take_dirty();
-        assert_eq!(cache.freeze(again, Some(3)), Frozen::Whole(false));
+        assert_eq!(cache.freeze(again, Some(3)), FrozenPage::Leaf(Frozen::Whole(false)));
+    }
+
+    fn child(slot: u64) -> Subtree {
+        Subtree { reference: Ref::page(SlotId { slot, generation: 0 }), mapped: 7 }
     }
 
     #[test]
-    fn interior_page_is_stored_whole() {
+    fn interior_page_is_patched_until_it_is_gone() {
+        let mut cache = PageCache::default();
+        let id = SlotId { slot: 5, generation: 1 };
+        let stored = Page::filled(2, Ref::HOLE);
+        cache.insert_stored(id, stored.clone());
+        cache.edit_entry(id, 1000).put(1000, child(9));
+        cache.edit_entry(id, 3).add_mapped(3, 1);
+        cache.edit_entry(id, 3).add_mapped(3, 1);
+        assert_eq!((cache.dirty_bytes(true), cache.dirty_bytes(false)), (INTERIOR_PATCH_BYTES, 16384));
+        assert_eq!(cache.take_dirty(), [id]);
+        let word = |words: [u64; 2]| words.map(u64::to_le_bytes).concat().try_into().unwrap();
+        let entries = vec![(3, word([0, 2 << 56 | 2])), (1000, word([4 << 60 | 9, 2 << 56 | 7]))];
+        assert!(entries.iter().all(|(_, entry)| Page::is_entry(entry)));
+        assert_eq!(cache.freeze(id, Some(1)), FrozenPage::Entries(entries));
+        let now = cache.get(id).unwrap().clone();
+        cache.shrink(0);
+        cache.shrink(0);
+        assert!(cache.is_empty(), "it need not stay");
+        cache.insert_stored(id, stored);
+        assert_eq!(cache.get(id), Some(&now));
+        cache.edit_entry(id, 3);
+        cache.remove(id);
+        assert_eq!((cache.dirty_bytes(true), cache.dirty_bytes(false)), (0, 0));
+        assert_eq!((cache.interior_patches.len(), cache.interior_patches.take_gone()), ((0, 0), vec![id]));
+    }
+
+    #[test]
+    fn interior_page_with_many_changes_is_stored_whole() {
         let mut cache = PageCache::default();
         let id = SlotId { slot: 5, generation: 1 };
         cache.insert_stored(id, Page::filled(1, Ref::HOLE));
-        cache.edit(id).add_mapped(0, 1);
+        let change = |cache: &mut PageCache, indices: std::ops::Range<usize>| {
+            indices.for_each(|index| cache.edit_entry(id, index).put(index, child(9)));
+            let bytes = cache.dirty_bytes(true);
+            cache.take_dirty();
+            bytes
+        };
+        assert_eq!(change(&mut cache, 0..200), INTERIOR_PATCH_BYTES);
+        assert!(matches!(cache.freeze(id, Some(1)), FrozenPage::Entries(entries) if entries.len() == 200));
+        assert_eq!(change(&mut cache, 300..324), INTERIOR_PATCH_BYTES);
+        assert!(matches!(cache.freeze(id, Some(2)), FrozenPage::Entries(entries) if entries.len() == 24));
+        assert_eq!(change(&mut cache, 324..325), 16384);
+        assert_eq!(cache.freeze(id, Some(3)), FrozenPage::Whole(true));
+        assert_eq!(change(&mut cache, 0..1), INTERIOR_PATCH_BYTES);
+        assert_eq!(cache.freeze(id, None), FrozenPage::Whole(false), "without a list");
+        cache.edit_entry(id, 1);
+        cache.edit(id);
+        assert_eq!(cache.dirty_bytes(true), 16384);
         cache.take_dirty();
-        assert_eq!(cache.freeze(id, Some(1)), Frozen::Whole(false));
+        assert_eq!(cache.freeze(id, Some(4)), FrozenPage::Whole(false), "changed as a whole");
+    }
+
+    #[test]
+    fn patches_of_another_level_are_rejected() {
+        let mut cache = PageCache::default();
+        let [leaf, page, above] = [1, 2, 3].map(|slot| SlotId { slot, generation: 0 });
+        let entry = [0, 1 << 56].map(u64::to_le_bytes).concat().try_into().unwrap();
+        [leaf, page, above].iter().for_each(|id| cache.interior_patches.add(*id, 1, &[(1023, entry)]));
+        assert!(!cache.insert_stored(leaf, Page::filled(0, Ref::HOLE)));
+        assert!(!cache.insert_stored(above, Page::filled(2, Ref::HOLE)));
+        cache.patches.add(above, 1, &[(255, Ref::ZERO)]);
+        cache.interior_patches.remove(above);
+        assert!(!cache.insert_stored(above, Page::filled(2, Ref::HOLE)));
+        assert!(cache.insert_stored(page, Page::filled(1, Ref::HOLE)));
+        assert_eq!((cache.len(), cache.contains(page)), (1, true));
+    }
+
+    #[test]
+    fn entries_of_no_interior_page_are_rejected() {
+        let entry = |first: u64, second: u64| [first, second].map(u64::to_le_bytes).concat().try_into().unwrap();
+        assert!(Page::is_entry(&entry(0, 1 << 56)) && Page::is_entry(&entry(4 << 60 | 5, 4 << 56 | 9)));
+        for (first, second) in
+            [(3 << 60 | 5, 1 << 56), (5 << 60 | 5, 1 << 56), (1, 1 << 56), (0, 0), (0, 5 << 56), (0, 1 << 56 | 1 << 48)]
+        {
+            assert!(!Page::is_entry(&entry(first, second)), "{first:#x} {second:#x}");
+        }
     }
 
     #[test]
     fn shrink_evicts_only_clean_unused_pages() {
         let mut cache = PageCache::default();
         let id = |slot| SlotId { slot, generation: 0 };
-        (0..4).for_each(|slot| cache.insert_stored(id(slot), Page::filled(0, Ref::HOLE)));
+        (0..4).for_each(|slot| assert!(cache.insert_stored(id(slot), Page::filled(0, Ref::HOLE))));
         cache.edit(id(3));
         cache.shrink(0);
         assert_eq!(cache.len(), 4, "all were just used");
@@ -483,7 +690,7 @@ mod tests {
         assert!(cache.contains(id(1)) && cache.contains(id(3)) && cache.len() == 2);
         assert_eq!(cache.take_dirty(), [id(3)]);
         cache.shrink(0);
-        assert_eq!(cache.freeze(id(3), None), Frozen::Whole(false));
+        assert_eq!(cache.freeze(id(3), None), FrozenPage::Leaf(Frozen::Whole(false)));
         cache.shrink(0);
         assert_eq!(cache.len(), 1, "a page that is being written stays");
         cache.finish_writes();

@@ -9,8 +9,12 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-/// Entries of a patch beyond which a page is stored whole: half of them.
+/// Entries of a patch beyond which a leaf or a page of the slot table is stored whole: half of
+/// them.
 pub const MAX_PATCH_ENTRIES: usize = 128;
+/// The same for a page above the leaves: less than a quarter of them, so that its patch takes at
+/// most 4 KiB.
+pub const MAX_INTERIOR_ENTRIES: usize = 224;
 
 /// Changes of a page that are entered one by one. More are merged, which copies all entries.
 const FEW_CHANGES: usize = 4;
@@ -26,16 +30,16 @@ pub enum Frozen<V> {
     Whole(bool),
 }
 
-struct Patched<V> {
+struct Patched<V, I> {
     /// The list that has the oldest entry.
     oldest: u64,
     /// Ascending by index, each with its newest value.
-    entries: Vec<(u8, V)>,
+    entries: Vec<(I, V)>,
 }
 
-/// Patches of the pages that `K` identifies.
-pub struct Patches<K, V> {
-    pages: FxHashMap<K, Patched<V>>,
+/// Patches of the pages that `K` identifies, whose entries have an index of the type `I`.
+pub struct Patches<K, V, I = u8> {
+    pages: FxHashMap<K, Patched<V, I>>,
     /// Pages by their oldest list. A page that has left the list may still be in it.
     by_list: BTreeMap<u64, Vec<K>>,
     /// Pages that are gone, and whose patches are void.
@@ -43,16 +47,16 @@ pub struct Patches<K, V> {
     entries: usize,
 }
 
-impl<K, V> Default for Patches<K, V> {
+impl<K, V, I> Default for Patches<K, V, I> {
     fn default() -> Self {
         Self { pages: FxHashMap::default(), by_list: BTreeMap::new(), gone: Vec::new(), entries: 0 }
     }
 }
 
-impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
+impl<K: Copy + Eq + Hash, V: Copy, I: Copy + Ord> Patches<K, V, I> {
     /// Returns the entries of a page, ascending by index. Empty if it is as stored.
     #[inline]
-    pub fn of(&self, page: K) -> &[(u8, V)] {
+    pub fn of(&self, page: K) -> &[(I, V)] {
         if self.pages.is_empty() {
             return &[];
         }
@@ -61,7 +65,7 @@ impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
 
     /// Returns the memory that the patches take in bytes, about.
     pub fn bytes(&self) -> u64 {
-        (self.entries * size_of::<(u8, V)>() + self.pages.len() * (size_of::<(K, Patched<V>)>() + size_of::<K>()))
+        (self.entries * size_of::<(I, V)>() + self.pages.len() * (size_of::<(K, Patched<V, I>)>() + size_of::<K>()))
             as u64
     }
 
@@ -71,7 +75,7 @@ impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
     }
 
     /// Adds entries of a page that `list` stores, ascending by index. They replace older ones.
-    pub fn add(&mut self, page: K, list: u64, changes: &[(u8, V)]) {
+    pub fn add(&mut self, page: K, list: u64, changes: &[(I, V)]) {
         let patched = self.pages.entry(page).or_insert_with(|| {
             self.by_list.entry(list).or_default().push(page);
             Patched { oldest: list, entries: Vec::new() }
@@ -145,7 +149,9 @@ impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
         next.into_iter().for_each(|page| self.by_list.entry(list).or_default().push(page));
         next.is_some()
     }
+}
 
+impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
     /// Decides how a page is stored that was `before` at the last checkpoint and is `now`, and adds
     /// its changes for `list`. `None` for `before` demands the whole page.
     pub(crate) fn freeze(&mut self, page: K, list: u64, before: Option<&[V]>, now: &[V]) -> Frozen<V> {
@@ -166,7 +172,7 @@ impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
 }
 
 /// Returns the entries of both, the newer value where both have one.
-fn merge<V: Copy>(old: &[(u8, V)], new: &[(u8, V)]) -> Vec<(u8, V)> {
+fn merge<V: Copy, I: Copy + Ord>(old: &[(I, V)], new: &[(I, V)]) -> Vec<(I, V)> {
     let mut merged = Vec::with_capacity(merged_len(old, new));
     let mut old = old.iter().peekable();
     for entry in new {
@@ -178,8 +184,8 @@ fn merge<V: Copy>(old: &[(u8, V)], new: &[(u8, V)]) -> Vec<(u8, V)> {
     merged
 }
 
-fn merged_len<V>(old: &[(u8, V)], new: &[(u8, V)]) -> usize {
-    let is_old = |entry: &&(u8, V)| old.binary_search_by_key(&entry.0, |older| older.0).is_ok();
+fn merged_len<V, I: Copy + Ord>(old: &[(I, V)], new: &[(I, V)]) -> usize {
+    let is_old = |entry: &&(I, V)| old.binary_search_by_key(&entry.0, |older| older.0).is_ok();
     old.len() + new.len() - new.iter().filter(is_old).count()
 }
 

@@ -311,10 +311,10 @@ impl Map {
             return;
         }
         let Some(((id, index), above)) = path.split_last() else { return root.put(new) };
-        self.pages.edit(*id).put(*index, new);
+        self.pages.edit_entry(*id, *index).put(*index, new);
         let difference = new.mapped.wrapping_sub(old.mapped);
         if difference != 0 {
-            above.iter().for_each(|(id, index)| self.pages.edit(*id).add_mapped(*index, difference));
+            above.iter().for_each(|(id, index)| self.pages.edit_entry(*id, *index).add_mapped(*index, difference));
             root.mapped = root.mapped.wrapping_add(difference);
         }
     }

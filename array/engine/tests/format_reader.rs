@@ -12,7 +12,7 @@ use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
 
 const SMALL: ArrayGeometry =
     ArrayGeometry { capacity: (64 << 10) + (64 << 10) + 16 * (64 << 10), log_bytes: 64 << 10, segment_bytes: 64 << 10 };
-const MEDIUM: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
+const MEDIUM: ArrayGeometry = ArrayGeometry { capacity: 18 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
 
 /// Reads numbers from the front of a byte string.
 struct Input<'a>(&'a [u8]);
@@ -54,6 +54,7 @@ struct Reader {
     /// The same without patches.
     stored_slots: Vec<u8>,
     patches: Patches,
+    may_have_interior_patches: bool,
     drops: Vec<u64>,
     streams: Vec<Stream>,
 }
@@ -78,8 +79,10 @@ impl Patches {
             let size = match kind {
                 1 => 16,
                 2 => 8,
+                3 => 16,
                 _ => panic!("kind {kind}"),
             };
+            let index = if kind == 3 { 2 } else { 1 };
             let page = if kind == 1 {
                 assert!(page >> 32 & 0xFFFF <= 256 && page >> 48 <= 3);
                 self.free.insert(page & 0xFFFF_FFFF, page >> 32 & 0xFFFF);
@@ -92,7 +95,7 @@ impl Patches {
             match what {
                 0 => {
                     let added: Vec<_> =
-                        (0..count).map(|_| (part.number(1) as usize, part.bytes(size).to_vec())).collect();
+                        (0..count).map(|_| (part.number(index) as usize, part.bytes(size).to_vec())).collect();
                     assert!((1..=256).contains(&count) && added.is_sorted_by(|one, next| one.0 < next.0));
                     entries.extend(added);
                 }
@@ -142,6 +145,7 @@ impl Reader {
             slots: Vec::new(),
             stored_slots: Vec::new(),
             patches: Patches::default(),
+            may_have_interior_patches: false,
             drops: Vec::new(),
             streams: Vec::new(),
         };
@@ -190,7 +194,8 @@ impl Reader {
             (5, 7) => (features & 1 != 0, features & 2 != 0),
             other => panic!("versions {other:?}"),
         };
-        assert!(features < 4 && has_patches == (features != 0));
+        assert!(features < 8 && has_patches == (features != 0) && (features & 4 == 0 || has_patches));
+        self.may_have_interior_patches = features & 4 != 0;
         let (slot_pages, _next_usage) = (input.number(4), input.number(8));
         let (shared_sectors, shared_aliases, near_limit) = (input.number(8), input.number(8), input.number(8));
         for _ in 0..input.number(8) {
@@ -253,6 +258,8 @@ impl Reader {
                 assert!(sector % 8 == 0 && bytes <= 1 << 20 && self.segments[segment as usize].0 == 2);
                 let part = self.stored(segment, sector, bytes, crc);
                 self.patches.read(&part);
+                let has_interior = self.patches.entries.keys().any(|(kind, _)| *kind == 3);
+                assert!(self.may_have_interior_patches || !has_interior);
                 *self.patches.sectors.entry(segment).or_default() += bytes.div_ceil(512);
             }
         }
@@ -324,7 +331,7 @@ impl Reader {
         let (sectors, index, blocks) = ((word >> 38 & 0x3F) + 1, word >> 58 & 7, (word >> 61) + 1);
         let stored = self.stored(word & 0x3F_FFFF, word >> 22 & 0xFFFF, sectors * 512, crc);
         if reference >> 60 == 4 {
-            return self.patches.apply(2, reference, stored);
+            return self.patches.apply(if stored.len() == 2048 { 2 } else { 3 }, reference, stored);
         }
         if (sectors, blocks) == (8, 1) {
             return stored;
@@ -589,6 +596,29 @@ fn patches_are_applied_to_stored_pages() {
     reader.patches.entries.clear();
     let stored = [3, 4, 5, 700, 701].map(|block| reader.reference(1, block));
     assert!(newest.iter().zip(stored).all(|(newest, stored)| *newest != stored), "{newest:?}");
+}
+
+#[test]
+fn patches_of_pages_above_the_leaves_are_applied() {
+    let (disk, mut core) = written();
+    run(&mut core, &disk, change(Change::CopyVolume { source: VolumeId(1), destination: VolumeId(2) })).unwrap();
+    // The first checkpoint stores the copy of the root, the next ones its entries of two leaves.
+    for block in [0, 256, 512] {
+        run(&mut core, &disk, write(1, block * 8, data(900_000 + block, 8))).unwrap();
+        core.request_checkpoint();
+        common::settle(&mut core, &disk);
+    }
+    let mut reader = Reader::open(disk.image());
+    for block in 0..1024 {
+        let before = data(block, 8).to_vec();
+        assert!(reader.block(2, block).1 == before, "block {block} of the copy");
+        let is_new = [0, 256, 512].contains(&block);
+        let now = if is_new { data(900_000 + block, 8).to_vec() } else { before };
+        assert!(reader.block(1, block).1 == now, "block {block}");
+    }
+    let newest = [256, 512].map(|block| reader.reference(1, block));
+    reader.patches.entries.retain(|(kind, _), _| *kind != 3);
+    assert!([256, 512].map(|block| reader.reference(1, block)).iter().zip(newest).all(|(old, new)| *old != new));
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn overwrite(core: &mut Core, disk: &MemoryDisk, rng: &mut Rng, count: u64) -> D
     DriveWrites {
         patches: after.patches - before.patches,
         leaves: after.leaves - before.leaves,
+        interior_pages: after.interior_pages - before.interior_pages,
         slot_pages: after.slot_pages - before.slot_pages,
         ..DriveWrites::default()
     }
@@ -66,7 +67,8 @@ fn overwrite(core: &mut Core, disk: &MemoryDisk, rng: &mut Rng, count: u64) -> D
 fn newest(disk: &MemoryDisk) -> (Superblock, Manifest) {
     let copies = std::array::from_fn(|copy| read(disk, superblock_offset(copy), SUPERBLOCK_BYTES));
     let superblock = Superblock::choose(&copies).unwrap();
-    let part = |run: &ManifestRun| read(disk, GEOMETRY.sector_start(run.segment(), run.sector()), run.bytes() as usize);
+    let geometry = superblock.geometry;
+    let part = |run: &ManifestRun| read(disk, geometry.sector_start(run.segment(), run.sector()), run.bytes() as usize);
     let manifest: Vec<u8> = superblock.manifest.iter().flat_map(part).collect();
     (superblock, Manifest::decode(manifest.into()).unwrap())
 }
@@ -111,6 +113,67 @@ fn patches_survive_restarts_and_eviction() {
         if round % 2 == 1 {
             core = opened;
         }
+    }
+}
+
+#[test]
+fn pages_above_the_leaves_are_stored_as_patches() {
+    // Little memory for pages, and little room for patches, so that they are released.
+    for (options, is_whole) in [(options(1 << 20), false), (options(4 << 10), true), (options(0), true)] {
+        let options = Options { page_budget: 64 << 10, ..options };
+        let (disk, mut core) = written(options);
+        let mut rng = Rng::new(4);
+        let copy = |number| Change::CopyVolume { source: VOLUME, destination: VolumeId(number) };
+        let mut whole = 0;
+        for round in 0..12 {
+            if round % 3 == 0 {
+                run(&mut core, &disk, Op::Change(vec![copy(2 + round)])).unwrap();
+                overwrite(&mut core, &disk, &mut rng, 1);
+            }
+            whole += overwrite(&mut core, &disk, &mut rng, 20).interior_pages;
+            assert_eq!(newest(&disk).0.has_interior_patches, newest(&disk).0.has_patches);
+            let opened = open(&disk, options);
+            assert_eq!(opened.audit(&disk).unwrap(), core.audit(&disk).unwrap(), "round {round}");
+            if round % 2 == 1 {
+                core = opened;
+            }
+        }
+        assert_eq!(whole > 0, is_whole, "{whole} bytes of whole pages above the leaves");
+        let changes = [2, 5, 8].map(|number| Change::DeleteVolume { volume: VolumeId(number) });
+        run(&mut core, &disk, Op::Change(changes.to_vec())).unwrap();
+        checkpoint(&mut core, &disk);
+        assert_eq!(open(&disk, options).audit(&disk).unwrap(), core.audit(&disk).unwrap());
+    }
+}
+
+#[test]
+fn small_pools_have_no_interior_patches() {
+    for segments in [127, 128] {
+        let geometry = ArrayGeometry { segment_bytes: 128 << 10, log_bytes: 1 << 20, ..GEOMETRY };
+        let geometry = ArrayGeometry { capacity: geometry.segment_start(segments), ..geometry };
+        assert_eq!(geometry.segments(), segments);
+        let (disk, mut core) = create(geometry);
+        let changes = [
+            Change::CreateVolume { volume: VOLUME, blocks: 8 * BLOCKS },
+            Change::CopyVolume { source: VOLUME, destination: VolumeId(2) },
+        ];
+        let mut whole = 0;
+        for (round, change) in changes.into_iter().enumerate() {
+            run(&mut core, &disk, Op::Change(vec![change])).unwrap();
+            for leaf in 0..8 {
+                let (lba, data) = (Lba(8 * 256 * leaf), data(round as u64 * 8 + leaf, 8));
+                run(&mut core, &disk, Op::Write { volume: VOLUME, lba, data, fua: false }).unwrap();
+                let before = core.space().drive_writes.interior_pages;
+                checkpoint(&mut core, &disk);
+                whole += u64::from(core.space().drive_writes.interior_pages > before);
+            }
+        }
+        let superblock = newest(&disk).0;
+        assert_eq!((superblock.has_patches, superblock.has_interior_patches), (true, segments == 128));
+        // Every checkpoint, or those that follow a new page.
+        assert_eq!(whole, if segments == 128 { 2 } else { 16 });
+        let opened = Core::recover(&disk, None).unwrap().0;
+        assert_eq!(opened.audit(&disk).unwrap(), core.audit(&disk).unwrap());
     }
 }
 

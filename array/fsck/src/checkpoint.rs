@@ -67,7 +67,7 @@ impl<'d> Checkpoint<'d> {
             segment.sectors = segment.sectors.max(run.sector() + sectors);
         }
         drive.mirrors = mark_mirrors(&mut manifest.segments)?;
-        let patches = Patches::read(&drive, &manifest, findings);
+        let patches = Patches::read(&drive, &manifest, superblock.has_interior_patches, findings);
         let (slot_pages, free_slots) = (Vec::new(), Vec::new());
         let mut checkpoint = Self { drive, superblock, manifest, slot_pages, free_slots, patches };
         checkpoint.read_directory(findings);

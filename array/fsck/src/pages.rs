@@ -2,13 +2,12 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::drive::Location;
-use crate::patches::LEAF_BYTES;
+use crate::patches::{INTERIOR_BYTES, LEAF_BYTES};
 use blockmap::{INTERIOR_REFS, LEAF_REFS, MAX_HEIGHT, Ref, RefTarget, SlotId, SlotPlace};
 use ondisk::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
 
 const WORD: usize = size_of::<u64>();
-const INTERIOR_BYTES: usize = INTERIOR_REFS * 2 * WORD;
 const LEVEL_SHIFT: u32 = 56;
 const MAPPED_MASK: u64 = (1 << 48) - 1;
 
@@ -73,26 +72,29 @@ pub(crate) fn read_batch(
 
 /// Decodes a page whose stored bytes are intact, with its patches.
 fn decode_patched(checkpoint: &Checkpoint<'_>, id: SlotId, stored: Vec<u8>) -> Result<MapPage, &'static str> {
-    // A patch of a page that is no leaf is reported, and does not apply.
-    if stored.len() != LEAF_BYTES || !checkpoint.patches.has_leaf(id) {
+    // A patch of a page of another length is reported, and does not apply.
+    if !checkpoint.patches.has_map_page(id, stored.len()) {
         return decode(&stored);
     }
-    let invalid = |_| "its checksum matches, but with its patches it is not a valid leaf";
-    decode(&checkpoint.patches.leaf(id, stored)).map_err(invalid)
+    let invalid = |_| "its checksum matches, but with its patches it is not a valid page";
+    decode(&checkpoint.patches.map_page(id, stored)).map_err(invalid)
 }
 
-/// Returns the patched leaves that no slot holds as such, and the problem of each. `is_unknown`
-/// returns true for a slot that could not be read.
-pub(crate) fn stray_leaves(
+/// Returns the patched pages of the map that no slot holds as such, and the problem of each.
+/// `is_unknown` returns true for a slot that could not be read.
+pub(crate) fn stray_pages(
     checkpoint: &Checkpoint<'_>,
     slots: &PageSlots,
     is_unknown: impl Fn(u64) -> bool,
 ) -> impl Iterator<Item = (SlotId, &'static str)> {
-    checkpoint.patches.leaves().filter_map(move |id| {
+    checkpoint.patches.map_pages().filter_map(move |(id, length)| {
         match slots.get(&id.slot).filter(|slot| slot.generation == id.generation) {
             None if is_unknown(id.slot) => None,
-            None => Some((id, "no slot holds this leaf")),
-            Some(slot) if location(slot).bytes as usize != LEAF_BYTES => Some((id, "the page is not a leaf")),
+            None => Some((id, "no slot holds this page")),
+            Some(slot) if location(slot).bytes as usize != length && length == LEAF_BYTES => {
+                Some((id, "the page is not a leaf"))
+            }
+            Some(slot) if location(slot).bytes as usize != length => Some((id, "the page is a leaf")),
             Some(_) => None,
         }
     })

@@ -1,5 +1,5 @@
-//! Reads the patches of a checkpoint: entries of leaves and of pages of the slot table that changed
-//! after the page was stored.
+//! Reads the patches of a checkpoint: entries of pages of the map and of the slot table that
+//! changed after the page was stored.
 //!
 //! The parts of all lists stay in memory as they are stored. An index of 16 bytes for each patch
 //! names those that apply.
@@ -8,12 +8,13 @@ use crate::drive::{Drive, Location};
 use crate::finding::{Finding, FsckFindings, Severity, Structure};
 use crate::item::part_name;
 use crate::manifest::{Manifest, PAGE_BYTES, SegmentKind};
-use blockmap::{LEAF_REFS, Ref, RefTarget, SLOTS_PER_PAGE, SlotId};
+use blockmap::{INTERIOR_REFS, LEAF_REFS, Ref, RefTarget, SLOTS_PER_PAGE, SlotId};
 use ondisk::SECTOR_BYTES;
 use std::borrow::Cow;
 
 const SLOT_PAGE: u8 = 1;
 const LEAF: u8 = 2;
+const INTERIOR: u8 = 3;
 const ENTRIES: u8 = 0;
 const VOID: u8 = 1;
 /// Bytes of a patch before its entries.
@@ -23,6 +24,9 @@ const SLOT_BYTES: usize = PAGE_BYTES as usize / SLOTS_PER_PAGE;
 const REFERENCE_BYTES: usize = size_of::<u64>();
 /// Size in bytes of a leaf.
 pub(crate) const LEAF_BYTES: usize = LEAF_REFS * REFERENCE_BYTES;
+/// Size in bytes of a page above the leaves, and of its entries.
+pub(crate) const INTERIOR_BYTES: usize = INTERIOR_REFS * SUBTREE_BYTES;
+const SUBTREE_BYTES: usize = 2 * size_of::<u64>();
 /// Most entries of a patch: all of a page of the slot table, or of a leaf.
 const MAX_ENTRIES: usize = 256;
 const _: () = assert!(SLOTS_PER_PAGE == MAX_ENTRIES && LEAF_REFS == MAX_ENTRIES);
@@ -32,8 +36,11 @@ const PART_ALIGNMENT: u32 = 8;
 const MAX_USE: u8 = 3;
 
 /// Name of a page: the number of a page of the slot table, below 2^32, or the bits of the reference
-/// to a leaf, above.
+/// to a page of the map, with [`ABOVE_LEAVES`] if the patch is one of a page above the leaves.
 type PageName = u64;
+
+/// A bit that no reference has.
+const ABOVE_LEAVES: u64 = 1 << 63;
 
 /// Position of a patch: the part that holds it, and its first byte there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +57,17 @@ struct Header {
     count: usize,
     /// Free slots of a page of the slot table.
     free_slots: u16,
+    /// Length of the index of an entry, and of an entry with its index.
+    index_bytes: usize,
     entry_bytes: usize,
+}
+
+impl Header {
+    /// Divides an entry into its index and its value.
+    fn split<'b>(&self, entry: &'b [u8]) -> (usize, &'b [u8]) {
+        let (index, value) = entry.split_at(self.index_bytes);
+        (index.iter().rev().fold(0, |index, byte| index << 8 | usize::from(*byte)), value)
+    }
 }
 
 /// The patches of a checkpoint.
@@ -67,8 +84,9 @@ pub(crate) struct Patches {
 }
 
 impl Patches {
-    /// Reads the parts that a manifest names, each from its first good copy.
-    pub(crate) fn read(drive: &Drive<'_>, manifest: &Manifest, findings: &FsckFindings) -> Self {
+    /// Reads the parts that a manifest names, each from its first good copy. Patches of pages above
+    /// the leaves are valid if the superblock states them.
+    pub(crate) fn read(drive: &Drive<'_>, manifest: &Manifest, may_be_interior: bool, findings: &FsckFindings) -> Self {
         let mut patches = Self::default();
         // Checked before anything is read: one part that is named often would fill the memory.
         if let Some(finding) = overlap(manifest) {
@@ -78,7 +96,7 @@ impl Patches {
         for (sequence, part, at) in manifest.patch_parts() {
             let added = check_location(drive, manifest, &at)
                 .and_then(|()| drive.read_metadata(&at).ok_or_else(|| "both copies are unreadable".to_owned()))
-                .and_then(|bytes| patches.add(bytes));
+                .and_then(|bytes| patches.add(bytes, may_be_interior));
             if let Err(what) = added {
                 let finding = unreadable(part_name(sequence, part), what);
                 patches.fail(
@@ -100,11 +118,16 @@ impl Patches {
     }
 
     /// Adds the patches of a part. The error describes the first invalid one.
-    fn add(&mut self, bytes: Vec<u8>) -> Result<(), String> {
+    fn add(&mut self, bytes: Vec<u8>, may_be_interior: bool) -> Result<(), String> {
         let part = self.parts.len() as u32;
         let (mut at, mut result) = (0, Ok(()));
         while at < bytes.len() {
             let header = match check(&bytes[at..]) {
+                Ok(header) if header.page & ABOVE_LEAVES == 0 || may_be_interior => Ok(header),
+                Ok(_) => Err("is of a page above the leaves, which the superblock does not state"),
+                Err(what) => Err(what),
+            };
+            let header = match header {
                 Ok(header) => header,
                 Err(what) => {
                     result = Err(format!("its checksum matches, but the patch at byte {at} {what}"));
@@ -160,9 +183,9 @@ impl Patches {
         !self.of(page as u64).is_empty()
     }
 
-    /// Returns true if a patch applies to the leaf.
-    pub(crate) fn has_leaf(&self, id: SlotId) -> bool {
-        !self.of(Ref::page(id).to_bits()).is_empty()
+    /// Returns true if a patch applies to the page of the map, whose stored bytes are that many.
+    pub(crate) fn has_map_page(&self, id: SlotId, bytes: usize) -> bool {
+        name_of(id, bytes).is_some_and(|name| !self.of(name).is_empty())
     }
 
     /// Returns a page of the slot table with its patches, from the bytes that are stored.
@@ -170,18 +193,21 @@ impl Patches {
         self.apply(page as u64, Cow::Borrowed(stored))
     }
 
-    /// Applies the patches of a leaf to the bytes that are stored.
-    pub(crate) fn leaf(&self, id: SlotId, stored: Vec<u8>) -> Vec<u8> {
-        self.apply(Ref::page(id).to_bits(), Cow::Owned(stored)).into_owned()
+    /// Applies the patches of a page of the map to the bytes that are stored.
+    pub(crate) fn map_page(&self, id: SlotId, stored: Vec<u8>) -> Vec<u8> {
+        match name_of(id, stored.len()) {
+            Some(name) => self.apply(name, Cow::Owned(stored)).into_owned(),
+            None => stored,
+        }
     }
 
     fn apply<'b>(&self, page: PageName, mut bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
         for (_, at) in self.of(page) {
-            let Some(Header { count, entry_bytes, .. }) = self.header(*at) else { continue };
-            let entries = self.bytes(*at)[HEADER_BYTES..].chunks_exact(entry_bytes).take(count);
+            let Some(header) = self.header(*at) else { continue };
+            let entries = self.bytes(*at)[HEADER_BYTES..].chunks_exact(header.entry_bytes).take(header.count);
             let bytes = bytes.to_mut();
-            for (index, value) in entries.filter_map(<[u8]>::split_first) {
-                let from = usize::from(*index) * value.len();
+            for (index, value) in entries.map(|entry| header.split(entry)) {
+                let from = index * value.len();
                 bytes[from..from + value.len()].copy_from_slice(value);
             }
         }
@@ -197,13 +223,25 @@ impl Patches {
             .filter_map(|(page, newest)| Some((*page as usize, self.header(*newest)?.free_slots)))
     }
 
-    /// Returns the patched leaves.
-    pub(crate) fn leaves(&self) -> impl Iterator<Item = SlotId> {
+    /// Returns the patched pages of the map, each with the length of such a page.
+    pub(crate) fn map_pages(&self) -> impl Iterator<Item = (SlotId, usize)> {
         let groups = self.pending.chunk_by(|one, other| one.0 == other.0).filter_map(<[_]>::first);
-        groups.filter_map(|(page, _)| match Ref::from_bits(*page)?.target() {
-            RefTarget::Page(id) => Some(id),
-            _ => None,
+        groups.filter_map(|(page, _)| {
+            let length = if page & ABOVE_LEAVES != 0 { INTERIOR_BYTES } else { LEAF_BYTES };
+            match Ref::from_bits(page & !ABOVE_LEAVES)?.target() {
+                RefTarget::Page(id) => Some((id, length)),
+                _ => None,
+            }
         })
+    }
+}
+
+/// Returns the name of a page of the map by the length of its stored bytes.
+fn name_of(id: SlotId, bytes: usize) -> Option<PageName> {
+    match bytes {
+        LEAF_BYTES => Some(Ref::page(id).to_bits()),
+        INTERIOR_BYTES => Some(Ref::page(id).to_bits() | ABOVE_LEAVES),
+        _ => None,
     }
 }
 
@@ -254,14 +292,19 @@ fn header(bytes: &[u8]) -> Result<Header, &'static str> {
                 return Err("states invalid free slots, or an invalid use of the slots");
             }
             let page = u64::from(u32::from_le_bytes(page));
-            Ok(Header { page, is_void, count, free_slots, entry_bytes: 1 + SLOT_BYTES })
+            Ok(Header { page, is_void, count, free_slots, index_bytes: 1, entry_bytes: 1 + SLOT_BYTES })
         }
-        LEAF => {
+        LEAF | INTERIOR => {
             let page = u64::from_le_bytes(*name);
-            if !Ref::from_bits(page).is_some_and(|leaf| matches!(leaf.target(), RefTarget::Page(_))) {
+            if !Ref::from_bits(page).is_some_and(|page| matches!(page.target(), RefTarget::Page(_))) {
                 return Err("names no page of the map");
             }
-            Ok(Header { page, is_void, count, free_slots: 0, entry_bytes: 1 + REFERENCE_BYTES })
+            let header =
+                Header { page, is_void, count, free_slots: 0, index_bytes: 1, entry_bytes: 1 + REFERENCE_BYTES };
+            Ok(match *kind {
+                LEAF => header,
+                _ => Header { page: page | ABOVE_LEAVES, index_bytes: 2, entry_bytes: 2 + SUBTREE_BYTES, ..header },
+            })
         }
         _ => Err("is of an unknown kind"),
     }
@@ -272,8 +315,11 @@ fn check(bytes: &[u8]) -> Result<Header, &'static str> {
     let header = header(bytes)?;
     let end = HEADER_BYTES + header.count * header.entry_bytes;
     let entries = bytes.get(HEADER_BYTES..end).ok_or("is cut off")?;
-    let is_ascending = entries.chunks_exact(header.entry_bytes).is_sorted_by(|one, next| one[0] < next[0]);
-    if is_ascending { Ok(header) } else { Err("has entries that are out of order") }
+    let indices = || entries.chunks_exact(header.entry_bytes).map(|entry| header.split(entry).0);
+    if header.index_bytes > 1 && indices().any(|index| index >= INTERIOR_REFS) {
+        return Err("has an entry beyond the end of its page");
+    }
+    if indices().is_sorted_by(|one, next| one < next) { Ok(header) } else { Err("has entries that are out of order") }
 }
 
 fn unreadable(name: String, what: impl Into<String>) -> Finding {

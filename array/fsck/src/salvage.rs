@@ -83,7 +83,7 @@ pub fn salvage(disk: &dyn Disk, progress: &dyn Fn(&str)) -> Result<SalvageReport
     progress("counting references");
     let patches = &checkpoint.patches;
     let has_stray =
-        patches.has_stray_slot_page || pages::stray_leaves(&checkpoint, &trees.table.pages, |_| false).next().is_some();
+        patches.has_stray_slot_page || pages::stray_pages(&checkpoint, &trees.table.pages, |_| false).next().is_some();
     let is_lost = report.directory_pages + report.slot_pages + trees.replaced.pages > 0;
     if superblock.has_patches && !has_stray && !is_lost {
         // Pages with patches are stored again only if something else has to be rebuilt, too. This
@@ -210,7 +210,13 @@ fn rebuild(
     ondisk::append_lists(&mut bytes, &[], &manifest.streams.iter().map(hurt).collect::<Vec<_>>());
     let runs = store.manifest(&bytes)?;
     let sequence = superblock.sequence + 1;
-    Ok(Some(Superblock { sequence, has_patches: false, manifest: runs, ..superblock.clone() }))
+    Ok(Some(Superblock {
+        sequence,
+        has_patches: false,
+        has_interior_patches: false,
+        manifest: runs,
+        ..superblock.clone()
+    }))
 }
 
 /// Stores the pages of the slot table and of its directory that change. Adds up the live sectors of

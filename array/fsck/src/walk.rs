@@ -98,7 +98,7 @@ pub(crate) fn check(
     if !walk.load_slots() {
         return walk.marked;
     }
-    walk.check_patched_leaves();
+    walk.check_patched_pages();
     walk.mark_roots();
     walk.mark_named();
     for level in (0..=MAX_HEIGHT).rev() {
@@ -148,11 +148,11 @@ impl Walk<'_, '_> {
         is_complete
     }
 
-    /// Every patched leaf must be held by a slot.
-    fn check_patched_leaves(&self) {
+    /// Every patched page of the map must be held by a slot.
+    fn check_patched_pages(&self) {
         let is_unknown = |slot: u64| self.tags.get(slot as usize) == Some(&UNKNOWN);
-        for (id, what) in pages::stray_leaves(self.checkpoint, &self.pages, is_unknown) {
-            self.findings.add(patches::stray(format!("patch of leaf {id:?}"), what.to_owned()));
+        for (id, what) in pages::stray_pages(self.checkpoint, &self.pages, is_unknown) {
+            self.findings.add(patches::stray(format!("patch of map page {id:?}"), what.to_owned()));
         }
     }
 

@@ -24,8 +24,8 @@ pub use manifest::{
 };
 pub use owner::{OWNER_BYTES, OWNER_OFFSET, OwnerBlock};
 pub use patch::{
-    MAX_PATCH_LISTS, MAX_PATCH_PART_BYTES, PATCH_HEADER_BYTES, Patch, PatchEntries, PatchList, PatchPart, PatchParts,
-    PatchWriter, PatchedPage, decode_patch,
+    MAX_PATCH_LISTS, MAX_PATCH_PART_BYTES, PATCH_HEADER_BYTES, Patch, PatchEntries, PatchIndex, PatchList, PatchPart,
+    PatchParts, PatchWriter, PatchedPage, decode_patch,
 };
 pub use summary::{SummaryEntry, SummaryId, SummaryItem, decode_summary, encode_summary, summary_bytes};
 pub use superblock::{

@@ -4,18 +4,22 @@
 use crate::codec::{get_u32, get_u64};
 use bytes::{Buf, BufMut, Bytes};
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 
 /// Most bytes of a part of a patch list.
 pub const MAX_PATCH_PART_BYTES: usize = 1 << 20;
 /// Most patch lists that a manifest names.
 pub const MAX_PATCH_LISTS: usize = 1024;
-/// Most entries of a patch: all of a page.
+/// Most entries of a patch: all of a leaf, or of a page of the slot table.
 const MAX_ENTRIES: usize = 256;
+/// Entries of a page above the leaves.
+const INTERIOR_ENTRIES: u16 = 1024;
 /// Bytes of a patch before its entries.
 pub const PATCH_HEADER_BYTES: usize = 12;
 
 const SLOT_PAGE: u8 = 1;
 const LEAF: u8 = 2;
+const INTERIOR: u8 = 3;
 const ENTRIES: u8 = 0;
 const VOID: u8 = 1;
 
@@ -55,6 +59,8 @@ pub enum PatchedPage {
     },
     /// A leaf of the map: the 64 bits of a reference to it.
     Leaf(u64),
+    /// A page of the map above the leaves: the 64 bits of a reference to it.
+    Interior(u64),
 }
 
 /// A patch as a part holds it.
@@ -67,22 +73,67 @@ pub enum Patch<'b> {
         /// Free slots after the patch, and use of the slots.
         stated: (u16, u8),
         /// The slots, as in a page of the slot table.
-        entries: PatchEntries<'b, 16>,
+        entries: PatchEntries<'b, u8, 16>,
     },
     /// References of the leaf that these 64 bits refer to, each of eight bytes.
-    Leaf(u64, PatchEntries<'b, 8>),
+    Leaf(u64, PatchEntries<'b, u8, 8>),
+    /// Entries of the page that these 64 bits refer to, as the page has them.
+    Interior(u64, PatchEntries<'b, u16, 16>),
     /// Patches before this one do not apply any more: the page is stored whole, or a leaf is gone.
     Void(PatchedPage),
 }
 
+impl Patch<'_> {
+    /// True if the page is one of the map above the leaves.
+    pub fn is_interior(&self) -> bool {
+        matches!(self, Self::Interior(..) | Self::Void(PatchedPage::Interior(_)))
+    }
+}
+
+/// Index of an entry in its page.
+pub trait PatchIndex: Copy + Ord {
+    /// Length in bytes.
+    const BYTES: usize;
+
+    /// Appends the index, little-endian.
+    fn put(self, out: &mut Vec<u8>);
+
+    /// Returns the index at the front of an entry. `None` if the entry is shorter.
+    fn get(entry: &[u8]) -> Option<Self>;
+}
+
+impl PatchIndex for u8 {
+    const BYTES: usize = 1;
+
+    fn put(self, out: &mut Vec<u8>) {
+        out.put_u8(self);
+    }
+
+    fn get(entry: &[u8]) -> Option<Self> {
+        entry.first().copied()
+    }
+}
+
+impl PatchIndex for u16 {
+    const BYTES: usize = 2;
+
+    fn put(self, out: &mut Vec<u8>) {
+        out.put_u16_le(self);
+    }
+
+    fn get(entry: &[u8]) -> Option<Self> {
+        entry.first_chunk().map(|bytes| Self::from_le_bytes(*bytes))
+    }
+}
+
 /// Entries of a page, ascending by index. At least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PatchEntries<'b, const N: usize>(&'b [u8]);
+pub struct PatchEntries<'b, I, const N: usize>(&'b [u8], PhantomData<I>);
 
-impl<const N: usize> PatchEntries<'_, N> {
+impl<I: PatchIndex, const N: usize> PatchEntries<'_, I, N> {
     /// Returns the entries: index and encoded value.
-    pub fn iter(&self) -> impl Iterator<Item = (u8, [u8; N])> + '_ {
-        self.0.chunks_exact(1 + N).filter_map(|entry| Some((*entry.first()?, *entry.last_chunk::<N>()?)))
+    pub fn iter(&self) -> impl Iterator<Item = (I, [u8; N])> + '_ {
+        self.0.chunks_exact(I::BYTES + N).filter_map(|entry| Some((I::get(entry)?, *entry.last_chunk::<N>()?)))
     }
 }
 
@@ -106,14 +157,18 @@ impl PatchWriter {
         self.bytes.len()
     }
 
-    /// Adds entries of a page, ascending by index, each with its encoded value. Nothing if there
-    /// are none.
-    pub fn entries<V: AsRef<[u8]>>(&mut self, page: PatchedPage, entries: impl ExactSizeIterator<Item = (u8, V)>) {
-        assert!(entries.len() <= MAX_ENTRIES);
-        if entries.len() > 0 {
-            self.header(page, ENTRIES, u16::try_from(entries.len()).unwrap_or(u16::MAX));
-            for (index, value) in entries {
-                self.bytes.put_u8(index);
+    /// Adds entries of a page, ascending by index, each with its encoded value, as one patch or
+    /// more. Nothing if there are none.
+    pub fn entries<I: PatchIndex, V: AsRef<[u8]>>(
+        &mut self,
+        page: PatchedPage,
+        mut entries: impl ExactSizeIterator<Item = (I, V)>,
+    ) {
+        while entries.len() > 0 {
+            let count = entries.len().min(MAX_ENTRIES);
+            self.header(page, ENTRIES, u16::try_from(count).unwrap_or(u16::MAX));
+            for (index, value) in entries.by_ref().take(count) {
+                index.put(&mut self.bytes);
                 self.bytes.put_slice(value.as_ref());
             }
             self.ends.push_back(self.bytes.len());
@@ -128,7 +183,11 @@ impl PatchWriter {
     }
 
     fn header(&mut self, page: PatchedPage, what: u8, count: u16) {
-        self.bytes.put_u8(if matches!(page, PatchedPage::Slots { .. }) { SLOT_PAGE } else { LEAF });
+        self.bytes.put_u8(match page {
+            PatchedPage::Slots { .. } => SLOT_PAGE,
+            PatchedPage::Leaf(_) => LEAF,
+            PatchedPage::Interior(_) => INTERIOR,
+        });
         self.bytes.put_u8(what);
         self.bytes.put_u16_le(count);
         match page {
@@ -138,7 +197,7 @@ impl PatchWriter {
                 self.bytes.put_u8(used_for);
                 self.bytes.put_u8(0);
             }
-            PatchedPage::Leaf(reference) => self.bytes.put_u64_le(reference),
+            PatchedPage::Leaf(reference) | PatchedPage::Interior(reference) => self.bytes.put_u64_le(reference),
         }
     }
 
@@ -186,6 +245,7 @@ pub fn decode_patch<'b>(part: &mut &'b [u8]) -> Option<Patch<'b>> {
             is_valid.then_some(PatchedPage::Slots { page, free, used_for })?
         }
         LEAF => PatchedPage::Leaf(header.get_u64_le()),
+        INTERIOR => PatchedPage::Interior(header.get_u64_le()),
         _ => return None,
     };
     *part = rest;
@@ -195,15 +255,23 @@ pub fn decode_patch<'b>(part: &mut &'b [u8]) -> Option<Patch<'b>> {
             Some(Patch::Slots { page, stated: (free, used_for), entries: decode_entries(part, count)? })
         }
         (ENTRIES, PatchedPage::Leaf(leaf)) => Some(Patch::Leaf(leaf, decode_entries(part, count)?)),
+        (ENTRIES, PatchedPage::Interior(page)) => {
+            let entries: PatchEntries<'_, u16, 16> = decode_entries(part, count)?;
+            entries.iter().all(|(index, _)| index < INTERIOR_ENTRIES).then_some(Patch::Interior(page, entries))
+        }
         _ => None,
     }
 }
 
-fn decode_entries<'b, const N: usize>(part: &mut &'b [u8], count: usize) -> Option<PatchEntries<'b, N>> {
-    let (entries, rest) = part.split_at_checked(count * (1 + N))?;
+fn decode_entries<'b, I: PatchIndex, const N: usize>(
+    part: &mut &'b [u8],
+    count: usize,
+) -> Option<PatchEntries<'b, I, N>> {
+    let (entries, rest) = part.split_at_checked(count * (I::BYTES + N))?;
     *part = rest;
-    let is_valid = (1..=MAX_ENTRIES).contains(&count) && entries.chunks_exact(1 + N).is_sorted_by(|a, b| a[0] < b[0]);
-    is_valid.then_some(PatchEntries(entries))
+    let entries = PatchEntries(entries, PhantomData);
+    let is_valid = (1..=MAX_ENTRIES).contains(&count) && entries.iter().is_sorted_by(|a, b| a.0 < b.0);
+    is_valid.then_some(entries)
 }
 
 /// Appends the lists to a manifest.
@@ -249,9 +317,11 @@ mod tests {
     fn writer() -> PatchWriter {
         let mut writer = PatchWriter::default();
         writer.void(PatchedPage::Leaf(4 << 60 | 5));
-        writer.entries(SLOTS, [(3, [7; 16]), (9, [8; 16])].into_iter());
-        writer.entries(PatchedPage::Leaf(4 << 60 | 6), [(255, 0x0A0B_u64.to_le_bytes())].into_iter());
+        writer.entries(SLOTS, [(3_u8, [7; 16]), (9, [8; 16])].into_iter());
+        writer.entries(PatchedPage::Leaf(4 << 60 | 6), [(255_u8, 0x0A0B_u64.to_le_bytes())].into_iter());
         writer.entries(SLOTS, Vec::<(u8, [u8; 16])>::new().into_iter());
+        writer.entries(PatchedPage::Interior(4 << 60 | 7), [(2_u16, [5; 16]), (1023, [6; 16])].into_iter());
+        writer.void(PatchedPage::Interior(4 << 60 | 8));
         writer
     }
 
@@ -274,7 +344,10 @@ mod tests {
         assert_eq!(bytes[..12], [2, 1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0x40]);
         assert_eq!(bytes[12..25], [1, 0, 2, 0, 2, 1, 0, 0, 0, 1, 1, 0, 3]);
         assert_eq!(bytes[25..42], [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 9]);
-        assert_eq!(bytes[58..], [2, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0x40, 255, 0x0B, 0x0A, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[58..79], [2, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0x40, 255, 0x0B, 0x0A, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[79..94], [3, 0, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0x40, 2, 0, 5]);
+        assert_eq!(bytes[108..113], [5, 0xFF, 0x03, 6, 6]);
+        assert_eq!(bytes[127..], [3, 1, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0x40]);
         let part = &mut &bytes[..];
         assert_eq!(decode_patch(part), Some(Patch::Void(PatchedPage::Leaf(4 << 60 | 5))));
         let Some(Patch::Slots { page: 0x0102, stated: (256, 1), entries }) = decode_patch(part) else { panic!() };
@@ -282,6 +355,10 @@ mod tests {
         let Some(Patch::Leaf(leaf, entries)) = decode_patch(part) else { panic!() };
         assert_eq!(leaf, 4 << 60 | 6);
         assert!(entries.iter().eq([(255, 0x0A0B_u64.to_le_bytes())]));
+        let Some(Patch::Interior(page, entries)) = decode_patch(part) else { panic!("a patch without entries") };
+        assert_eq!(page, 4 << 60 | 7);
+        assert!(entries.iter().eq([(2, [5; 16]), (1023, [6; 16])]));
+        assert_eq!(decode_patch(part), Some(Patch::Void(PatchedPage::Interior(4 << 60 | 8))));
         assert!(part.is_empty(), "a patch without entries is left out");
     }
 
@@ -300,18 +377,41 @@ mod tests {
     }
 
     #[test]
+    fn many_entries_of_a_page_are_several_patches() {
+        let (mut writer, page) = (PatchWriter::default(), 4 << 60 | 7);
+        writer.entries(PatchedPage::Interior(page), (0..1024_u16).map(|index| (index, [1; 16])));
+        let bytes = all(writer.finish());
+        assert_eq!(bytes.len(), 4 * 12 + 1024 * 18);
+        let (mut part, mut indices) = (&bytes[..], Vec::new());
+        while !part.is_empty() {
+            let Some(Patch::Interior(of, entries)) = decode_patch(&mut part) else { panic!("no patch of the page") };
+            assert_eq!(of, page);
+            indices.extend(entries.iter().map(|(index, _)| index));
+        }
+        assert!(indices.into_iter().eq(0..1024));
+    }
+
+    #[test]
     fn malformed_patches_are_rejected() {
         let bytes = all(writer().finish());
         for length in 1..bytes.len() {
-            let is_whole = [12, 58].contains(&length);
+            let is_whole = [12, 58, 79, 127].contains(&length);
             assert_eq!(is_decoded(&bytes[..length]), is_whole, "{length}");
         }
         for (at, value) in
-            [(0, 0), (0, 3), (1, 0), (1, 2), (2, 1), (14, 0), (15, 2), (21, 2), (22, 4), (23, 1), (41, 3)]
+            [(0, 0), (0, 4), (1, 0), (1, 2), (2, 1), (14, 0), (15, 2), (21, 2), (22, 4), (23, 1), (41, 3)]
         {
             let mut bad = bytes.to_vec();
             bad[at] = value;
             assert!(!is_decoded(&bad), "byte {at} is {value}");
+        }
+        // The indices of a page above the leaves: 2 and 1023.
+        for indices in [[1024, 1025], [2, 1024], [2, 2], [2, 1]] {
+            let mut bad = bytes.to_vec();
+            for (at, index) in [91, 109].into_iter().zip(indices) {
+                bad[at..at + 2].copy_from_slice(&u16::to_le_bytes(index));
+            }
+            assert!(!is_decoded(&bad), "{indices:?}");
         }
     }
 }

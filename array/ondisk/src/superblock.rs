@@ -25,6 +25,7 @@ const VERSION_WITH_FEATURES: u16 = 5;
 /// Bits of the features.
 const HAS_STREAMS: u32 = 1;
 const HAS_PATCHES: u32 = 2;
+const HAS_INTERIOR_PATCHES: u32 = 4;
 const COPY_STRIDE: u64 = 16384;
 const SECTOR: usize = 512;
 
@@ -104,6 +105,8 @@ pub struct Superblock {
     pub has_streams: bool,
     /// The manifest lists patches.
     pub has_patches: bool,
+    /// Pages above the leaves may be among those that have patches. Only if `has_patches`.
+    pub has_interior_patches: bool,
     /// Parts of the manifest, in order.
     pub manifest: Vec<ManifestRun>,
 }
@@ -165,11 +168,12 @@ impl Superblock {
         assert!(self.manifest.len() <= MAX_MANIFEST_RUNS);
         let mut manifest = [ManifestRun::new(0, 0, 0, 0, 0); MAX_MANIFEST_RUNS];
         manifest[..self.manifest.len()].copy_from_slice(&self.manifest);
+        let interior = if self.has_interior_patches { HAS_INTERIOR_PATCHES } else { 0 };
         let (version, features) = match (self.has_patches, self.has_streams) {
             (false, false) => (VERSION, 0),
             (false, true) => (VERSION_WITH_STREAMS, 0),
-            (true, false) => (VERSION_WITH_FEATURES, HAS_PATCHES),
-            (true, true) => (VERSION_WITH_FEATURES, HAS_PATCHES | HAS_STREAMS),
+            (true, false) => (VERSION_WITH_FEATURES, HAS_PATCHES | interior),
+            (true, true) => (VERSION_WITH_FEATURES, HAS_PATCHES | interior | HAS_STREAMS),
         };
         let mut bytes = SuperblockBytes {
             magic: MAGIC,
@@ -212,7 +216,7 @@ impl Superblock {
             VERSION_WITH_FEATURES => stored.features.get(),
             other => return Err(SuperblockError::Version(other)),
         };
-        let is_known = features & !(HAS_STREAMS | HAS_PATCHES) == 0;
+        let is_known = features & !(HAS_STREAMS | HAS_PATCHES | HAS_INTERIOR_PATCHES) == 0;
         let is_needed = stored.version.get() != VERSION_WITH_FEATURES || features & HAS_PATCHES != 0;
         if !is_known || !is_needed {
             return Err(SuperblockError::Features(features));
@@ -236,6 +240,7 @@ impl Superblock {
             log,
             has_streams: features & HAS_STREAMS != 0,
             has_patches: features & HAS_PATCHES != 0,
+            has_interior_patches: features & HAS_INTERIOR_PATCHES != 0,
             manifest: stored.manifest[..stored.runs.get() as usize].to_vec(),
         }))
     }
@@ -304,6 +309,7 @@ mod tests {
             log: LogPosition { head: 4096, sequence: 5, lsn: 6, epoch: 8, previous: 9 },
             has_streams: false,
             has_patches: false,
+            has_interior_patches: false,
             manifest: vec![ManifestRun::new(1, 9, 2, 3, 4), ManifestRun::new(5, 10, 6, 7, 8)],
         }
     }
@@ -346,15 +352,18 @@ mod tests {
 
     #[test]
     fn features_are_stated_from_version_5_on() {
-        for (has_streams, features) in [(false, 2), (true, 3)] {
-            let superblock = Superblock { has_streams, has_patches: true, ..superblock(9) };
+        // A program that does not know bit 2 refuses 6 and 7, as this one refuses bit 3.
+        for (has_streams, has_interior_patches, features) in
+            [(false, false, 2), (true, false, 3), (false, true, 6), (true, true, 7)]
+        {
+            let superblock = Superblock { has_streams, has_patches: true, has_interior_patches, ..superblock(9) };
             let copies = std::array::from_fn(|copy| superblock.encode(copy));
             assert_eq!((copies[1][8], copies[1][100]), (5, features));
             assert_eq!(Superblock::choose(&copies), Ok(superblock));
         }
         let superblock = Superblock { has_patches: true, ..superblock(9) };
         let mut copies = std::array::from_fn(|copy| superblock.encode(copy));
-        for features in [6, 1, 0] {
+        for features in [10, 14, 5, 4, 1, 0] {
             set(&mut copies, 100, features);
             assert_eq!(Superblock::choose(&copies), Err(SuperblockError::Features(features.into())));
         }

@@ -160,13 +160,17 @@ impl Checkpointer {
         self.phase = CheckpointPhase::Barrier;
     }
 
-    /// Returns the bytes of metadata that a checkpoint would store now. Every changed page of the
-    /// map gets a new place, so its slot counts as changed, too.
+    /// Returns the bytes of metadata that a checkpoint would store now, at most. A changed page of
+    /// the map may get a new place, so its slot counts as changed, too. A leaf or a page of slots
+    /// that will have a patch counts as a whole, because it and a copy of it are in memory.
     pub(crate) fn dirty_metadata(&self, state: &ArrayState) -> u64 {
-        let pages = state.map.pages.dirty_bytes();
+        // In a small pool checkpoints come early, because each makes emptied segments usable.
+        let has_patches = self.next_list(state).is_some() && Self::may_patch_interior(state);
+        let pages = state.map.pages.dirty_bytes(has_patches);
         let slot_pages = state.map.slots.dirty_pages() as u64;
         let directory = slot_pages.min(self.directory_pages.len() as u64 + 1);
-        let void = (state.map.pages.patches.gone() * PATCH_HEADER_BYTES) as u64;
+        let gone = state.map.pages.patches.gone() + state.map.pages.interior_patches.gone();
+        let void = (gone * PATCH_HEADER_BYTES) as u64;
         void + self.patches.moved_bytes() + pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64
     }
 
@@ -258,6 +262,7 @@ impl Checkpointer {
             log: log.position(),
             has_streams: !state.streams.is_empty(),
             has_patches: !self.patches.is_empty(),
+            has_interior_patches: !self.patches.is_empty() && Self::may_patch_interior(state),
             manifest: self.manifest_runs.clone(),
         });
         self.phase = CheckpointPhase::Writing;

@@ -113,16 +113,15 @@ impl PageLoader {
         };
         let page =
             bytes.filter(|bytes| crc_fast::crc32_iscsi(bytes) == slot.crc).and_then(|bytes| Page::decode(&bytes));
-        match page {
-            Some(page) => {
-                state.map.pages.insert_stored(id, page);
+        match page.is_some_and(|page| state.map.pages.insert_stored(id, page)) {
+            true => {
                 if is_mirror {
                     // The next checkpoint repairs the bad copy: it stores both again.
                     state.map.rewrite_page(id);
                 }
                 Some(true)
             }
-            None => match pool.mirror(place.segment).filter(|_| !is_mirror) {
+            false => match pool.mirror(place.segment).filter(|_| !is_mirror) {
                 Some(mirror) => {
                     read_map_page(id, place, Urgency::Host, Some(mirror), state, dispatcher);
                     None

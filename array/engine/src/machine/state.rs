@@ -145,8 +145,10 @@ impl ArrayState {
             return false;
         }
         if !self.map.pages.contains(id) {
-            let Some(page) = stored.and_then(Page::decode) else { return false };
-            self.map.pages.insert_stored(id, page);
+            let page = stored.and_then(Page::decode);
+            if !page.is_some_and(|page| self.map.pages.insert_stored(id, page)) {
+                return false;
+            }
         }
         self.map.rewrite_page(id);
         true
@@ -161,6 +163,6 @@ impl ArrayState {
 
     /// Returns the memory that patches of pages take in bytes.
     pub(crate) fn patch_bytes(&self) -> u64 {
-        self.map.pages.patches.bytes() + self.map.slots.patches.bytes()
+        self.map.pages.patch_bytes() + self.map.slots.patches.bytes()
     }
 }

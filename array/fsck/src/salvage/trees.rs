@@ -25,7 +25,7 @@ pub(super) struct Replaced {
 
 pub(super) struct Trees<'c, 'd> {
     checkpoint: &'c Checkpoint<'d>,
-    /// True if leaves are stored again with their patches, because the result has no patches.
+    /// True if pages are stored again with their patches, because the result has no patches.
     pub(super) folds_patches: bool,
     pub(super) table: Table,
     pub(super) lost: LostMarks,
@@ -118,8 +118,14 @@ impl<'c, 'd> Trees<'c, 'd> {
         let entries = page.entries.iter().map(|entry| self.entry_after(*entry, page.level));
         let after = MapPage { level: page.level, entries: entries.collect::<Result<_, _>>()? };
         self.mapped.insert(id.slot, after.entries.iter().map(|entry| entry.mapped).sum());
-        let is_stored = after.entries == page.entries && !(self.folds_patches && self.checkpoint.patches.has_leaf(id));
+        let is_stored = after.entries == page.entries && !(self.folds_patches && self.is_patched(id));
         if is_stored { Ok(()) } else { self.store(id, &after, store) }
+    }
+
+    /// Returns true if the checkpoint has a patch of the page.
+    fn is_patched(&self, id: SlotId) -> bool {
+        let stored = self.table.pages.get(&id.slot).map(pages::location);
+        stored.is_some_and(|at| self.checkpoint.patches.has_map_page(id, at.bytes as usize))
     }
 
     fn entry_after(&mut self, entry: Entry, level: u8) -> Result<Entry, SalvageError> {

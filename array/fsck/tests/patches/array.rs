@@ -84,6 +84,18 @@ pub(crate) fn leaf_patch(leaf: SlotId, references: &[(u8, Ref)]) -> Vec<u8> {
     patch(2, 0, references.len() as u16, name, &references.iter().map(entry).collect::<Vec<_>>())
 }
 
+pub(crate) fn interior_patch(page: SlotId, entries: &[(u16, Ref, u64)]) -> Vec<u8> {
+    let entry = |(index, to, mapped): &(u16, Ref, u64)| {
+        [&index.to_le_bytes()[..], &to.to_bits().to_le_bytes(), &(1 << 56 | mapped).to_le_bytes()].concat()
+    };
+    let name = Ref::page(page).to_bits().to_le_bytes();
+    patch(3, 0, entries.len() as u16, name, &entries.iter().map(entry).collect::<Vec<_>>())
+}
+
+pub(crate) fn void_interior(page: SlotId) -> Vec<u8> {
+    patch(3, 1, 0, Ref::page(page).to_bits().to_le_bytes(), &[])
+}
+
 pub(crate) fn void_leaf(leaf: SlotId) -> Vec<u8> {
     patch(2, 1, 0, Ref::page(leaf).to_bits().to_le_bytes(), &[])
 }
@@ -111,6 +123,7 @@ pub(crate) struct Draft {
     /// The encoded lists, in place of [`Draft::lists`].
     pub(crate) encoded: Option<Vec<u8>>,
     pub(crate) has_patches: bool,
+    pub(crate) has_interior_patches: bool,
 }
 
 impl Draft {
@@ -233,7 +246,14 @@ pub(crate) fn make(pages: &Pages, lists: &Lists, edit: impl FnOnce(&mut Draft)) 
     let mut metadata = writer(METADATA_SEGMENT, 2);
     let (directory, account) = store_pages(&disk, &mut metadata, pages);
     segments[METADATA_SEGMENT as usize] = Some(account);
-    let mut draft = Draft { slot_pages: 2, segments, lists: Vec::new(), encoded: None, has_patches: true };
+    let mut draft = Draft {
+        slot_pages: 2,
+        segments,
+        lists: Vec::new(),
+        encoded: None,
+        has_patches: true,
+        has_interior_patches: true,
+    };
     for (sequence, parts) in lists {
         let parts = parts.iter().map(|bytes| {
             let sector = metadata.append_unlisted(bytes.len()).unwrap();
@@ -257,6 +277,7 @@ pub(crate) fn make(pages: &Pages, lists: &Lists, edit: impl FnOnce(&mut Draft)) 
         log: LogPosition { head: 0, sequence: 1, lsn: 1, epoch: 1, previous: 0 },
         has_streams: false,
         has_patches: true,
+        has_interior_patches: draft.has_interior_patches,
         manifest: vec![ManifestRun::new(METADATA_SEGMENT, MIRROR_SEGMENT, sector, length, crc)],
     };
     for copy in 0..4 {

@@ -7,7 +7,8 @@ mod salvage;
 
 use array::{
     DATA_SEGMENT, Draft, GEOMETRY, INTERIOR, LEAF, Lists, METADATA_SEGMENT, MIRROR_SEGMENT, Pages, VOLUME, data,
-    data_slot, leaf_patch, lists, make, page_name, patch, slots_patch, superblock, void_leaf, void_slots,
+    data_slot, interior_patch, leaf_patch, lists, make, page_name, patch, slots_patch, superblock, void_interior,
+    void_leaf, void_slots,
 };
 use blockmap::{Ref, Slot, SlotId, SlotPlace};
 use fsck::{
@@ -81,6 +82,23 @@ fn patches_apply_where_pages_are_read() {
 }
 
 #[test]
+fn patches_of_pages_above_the_leaves_apply() {
+    let of = |mapped: u64| interior_patch(INTERIOR, &[(0, Ref::page(LEAF), mapped), (1023, Ref::HOLE, 0)]);
+    // A newer one replaces an older one.
+    assert_clean(&make(&Pages::old(), &with_list(vec![of(9), of(3)]), |_| {}));
+    assert_clean(&make(&Pages::old(), &with_list(vec![[of(9), void_interior(INTERIOR)].concat()]), |_| {}));
+    for bad in [of(3), void_interior(INTERIOR)] {
+        let disk = make(&Pages::old(), &with_list(vec![bad]), |draft| draft.has_interior_patches = false);
+        let words = "is of a page above the leaves, which the superblock does not state";
+        assert_found(&disk, Structure::PatchList, words);
+    }
+    for lists in [with_list(vec![of(3), of(9)]), with_list(vec![[of(9), void_leaf(INTERIOR)].concat()])] {
+        let disk = make(&Pages::old(), &lists, |_| {});
+        assert_found(&disk, Structure::MapPage, "9");
+    }
+}
+
+#[test]
 fn void_ends_the_patches_before_it() {
     let wrong = [slots_patch(0, 7, &[(0, data_slot(0, 9))]), leaf_patch(LEAF, &[(3, data(0))])].concat();
     let gone = SlotId { slot: 300, generation: 1 };
@@ -104,7 +122,11 @@ fn malformed_patches_are_named() {
     let slot = [[0; 17].to_vec()];
     let cases = [
         (patch(0, 0, 1, leaf, &[entry(0)]), "is of an unknown kind"),
-        (patch(3, 0, 1, leaf, &[entry(0)]), "is of an unknown kind"),
+        (patch(4, 0, 1, leaf, &[entry(0)]), "is of an unknown kind"),
+        (patch(3, 0, 1, leaf, &[entry(0)]), "is cut off"),
+        (interior_patch(INTERIOR, &[(1024, Ref::HOLE, 0)]), "has an entry beyond the end of its page"),
+        (interior_patch(INTERIOR, &[(256, Ref::HOLE, 0), (1, Ref::HOLE, 0)]), "has entries that are out of order"),
+        (patch(3, 1, 0, data(0).to_bits().to_le_bytes(), &[]), "names no page of the map"),
         (patch(2, 2, 0, leaf, &[]), "is neither entries nor void"),
         (patch(2, 0, 0, leaf, &[]), "has an invalid number of entries"),
         (patch(2, 0, 257, leaf, &[entry(0)]), "has an invalid number of entries"),
@@ -134,11 +156,13 @@ fn patches_of_pages_that_cannot_have_one_are_named() {
     let cases = [
         (slots_patch(2, 255, &[(0, data_slot(0, 1))]), "patch of slot table page 2: the slot table has 2 pages"),
         (slots_patch(u32::MAX, 255, &[(0, data_slot(0, 1))]), "the slot table has 2 pages"),
-        (leaf_patch(SlotId { generation: 2, ..LEAF }, &[(3, data(0))]), "no slot holds this leaf"),
-        (leaf_patch(SlotId { slot: 0, generation: 0 }, &[(3, data(0))]), "no slot holds this leaf"),
-        (leaf_patch(SlotId { slot: 300, generation: 0 }, &[(3, data(0))]), "no slot holds this leaf"),
-        (leaf_patch(beyond, &[(3, data(0))]), "no slot holds this leaf"),
+        (leaf_patch(SlotId { generation: 2, ..LEAF }, &[(3, data(0))]), "no slot holds this page"),
+        (leaf_patch(SlotId { slot: 0, generation: 0 }, &[(3, data(0))]), "no slot holds this page"),
+        (leaf_patch(SlotId { slot: 300, generation: 0 }, &[(3, data(0))]), "no slot holds this page"),
+        (leaf_patch(beyond, &[(3, data(0))]), "no slot holds this page"),
         (leaf_patch(INTERIOR, &[(3, data(0))]), "the page is not a leaf"),
+        (interior_patch(LEAF, &[(3, Ref::HOLE, 0)]), "the page is a leaf"),
+        (interior_patch(SlotId { slot: 0, generation: 0 }, &[(3, Ref::HOLE, 0)]), "no slot holds this page"),
     ];
     for (bad, words) in cases {
         let disk = make(&Pages::old(), &with_list(vec![bad]), |_| {});
@@ -155,11 +179,13 @@ fn patches_of_pages_that_cannot_have_one_are_named() {
 fn patched_pages_must_be_valid() {
     let page = leaf_patch(LEAF, &[(3, Ref::page(INTERIOR))]);
     let disk = make(&Pages::old(), &with_list(vec![page]), |_| {});
-    assert_found(&disk, Structure::MapPage, "with its patches it is not a valid leaf");
+    assert_found(&disk, Structure::MapPage, "with its patches it is not a valid page");
     let mut reference = leaf_patch(LEAF, &[(3, Ref::HOLE)]);
     *reference.last_mut().unwrap() = 0xF0;
     let disk = make(&Pages::old(), &with_list(vec![reference]), |_| {});
-    assert_found(&disk, Structure::MapPage, "with its patches it is not a valid leaf");
+    assert_found(&disk, Structure::MapPage, "with its patches it is not a valid page");
+    let disk = make(&Pages::old(), &with_list(vec![interior_patch(INTERIOR, &[(3, data(0), 1)])]), |_| {});
+    assert_found(&disk, Structure::MapPage, "with its patches it is not a valid page");
     for bad in [Slot { count: 0, ..data_slot(0, 1) }, Slot { count: 1, place: None, crc: 0, ..data_slot(0, 1) }] {
         let disk = make(&Pages::old(), &with_list(vec![slots_patch(0, 254, &[(0, bad)])]), |_| {});
         assert_found(&disk, Structure::SlotTable, "with its patches it holds an invalid slot");

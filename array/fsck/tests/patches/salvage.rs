@@ -1,11 +1,14 @@
 //! A salvage of arrays with patches.
 
 use super::array::{
-    INTERIOR, LEAF, Pages, VOLUME, data, data_slot, leaf_patch, lists, make, slots_patch, superblock, void_slots,
+    INTERIOR, LEAF, Pages, VOLUME, data, data_slot, interior_patch, leaf_patch, lists, make, slots_patch, superblock,
+    void_slots,
 };
 use super::{READ_ONLY, assert_clean, flip, parts, text, with_list};
-use blockmap::SlotId;
-use fsck::{Region, SalvageReport, Severity, Structure, check, layout, salvage};
+use blockmap::{Ref, SlotId};
+use fsck::{
+    Checkpoint, FsckFindings, Region, SalvageReport, Severity, Structure, account_space, check, layout, salvage,
+};
 use testing::MemoryDisk;
 
 fn salvaged(disk: &MemoryDisk) -> SalvageReport {
@@ -49,6 +52,20 @@ fn patched_pages_are_stored_whole() {
     let report = salvaged(&disk);
     assert_eq!((report.directory_pages, report.slot_pages, report.map_pages, report.blocks), (1, 0, 0, 0));
     assert_salvaged(&disk, 3);
+}
+
+#[test]
+fn patched_page_above_the_leaves_is_stored_whole() {
+    // The patch maps a second MiB as zeros.
+    let of = |mapped| interior_patch(INTERIOR, &[(0, Ref::page(LEAF), mapped), (1, Ref::ZERO, 256)]);
+    let disk = make(&Pages::old(), &with_list(vec![of(9), of(3)]), |_| {});
+    damage(&disk, "slot directory page 0");
+    salvaged(&disk);
+    assert_salvaged(&disk, 3);
+    let findings = FsckFindings::default();
+    let checkpoint = Checkpoint::open(&disk, superblock(&disk), &findings).unwrap();
+    let space = account_space(&checkpoint, &|volume| (volume, false), &|| true).unwrap();
+    assert_eq!(space.families[&VOLUME].volume, 8192);
 }
 
 #[test]

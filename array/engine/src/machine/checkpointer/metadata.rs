@@ -6,7 +6,7 @@ use crate::machine::dispatcher::{Dispatcher, IoPurpose};
 use crate::machine::io::Io;
 use crate::machine::pool::{Kind, Pool};
 use crate::machine::state::ArrayState;
-use blockmap::{Frozen, Ref, SLOT_PAGE_BYTES, SlotId, SlotPlace};
+use blockmap::{Frozen, FrozenPage, Ref, SLOT_PAGE_BYTES, SlotId, SlotPlace};
 use bytes::Bytes;
 use ondisk::{
     Chunk, DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, MAX_MANIFEST_RUNS, ManifestRun, PageLocation, PatchWriter,
@@ -27,7 +27,7 @@ impl Checkpointer {
         runs.iter().for_each(|run| pool.dead_sectors(run.segment(), sectors_of(run.bytes())));
     }
 
-    /// Stores every changed page of the map: leaves by their changes, if `list` is given.
+    /// Stores every changed page of the map, by its changes if `list` is given.
     pub(super) fn store_map_pages(
         &mut self,
         list: Option<u64>,
@@ -36,23 +36,28 @@ impl Checkpointer {
         pool: &mut Pool,
         dispatcher: &mut Dispatcher,
     ) -> Option<()> {
-        for leaf in state.map.pages.patches.take_gone() {
-            patches.void(PatchedPage::Leaf(Ref::page(leaf).to_bits()));
-        }
+        let (leaves, pages) = (state.map.pages.patches.take_gone(), state.map.pages.interior_patches.take_gone());
+        leaves.into_iter().for_each(|id| patches.void(leaf(id)));
+        pages.into_iter().for_each(|id| patches.void(interior(id)));
+        let interior_list = list.filter(|_| Self::may_patch_interior(state));
         for id in state.map.pages.take_dirty() {
-            match state.map.pages.freeze(id, list) {
-                Frozen::Unchanged => {}
-                Frozen::Entries(entries) => {
+            let is_interior = state.map.pages.get(id).is_some_and(|page| page.level() > 0);
+            let void = match state.map.pages.freeze(id, if is_interior { interior_list } else { list }) {
+                FrozenPage::Leaf(Frozen::Unchanged) => continue,
+                FrozenPage::Leaf(Frozen::Entries(entries)) => {
                     let entries = entries.iter().map(|(index, value)| (*index, value.to_bits().to_le_bytes()));
-                    patches.entries(PatchedPage::Leaf(Ref::page(id).to_bits()), entries);
+                    patches.entries(leaf(id), entries);
+                    continue;
                 }
-                Frozen::Whole(has_patches) => {
-                    if has_patches {
-                        patches.void(PatchedPage::Leaf(Ref::page(id).to_bits()));
-                    }
-                    self.store_map_page(id, state, pool, dispatcher)?;
+                FrozenPage::Entries(entries) => {
+                    patches.entries(interior(id), entries.into_iter());
+                    continue;
                 }
-            }
+                FrozenPage::Leaf(Frozen::Whole(has_patches)) => has_patches.then(|| leaf(id)),
+                FrozenPage::Whole(has_patches) => has_patches.then(|| interior(id)),
+            };
+            void.into_iter().for_each(|page| patches.void(page));
+            self.store_map_page(id, state, pool, dispatcher)?;
         }
         Some(())
     }
@@ -290,6 +295,16 @@ fn stored_bytes(place: SlotPlace) -> u64 {
 /// Returns the sectors that `bytes` bytes take.
 pub(crate) fn sectors_of(bytes: u32) -> u32 {
     bytes.div_ceil(SECTOR_BYTES as u32)
+}
+
+/// Returns a leaf as a patch names it.
+pub(super) fn leaf(id: SlotId) -> PatchedPage {
+    PatchedPage::Leaf(Ref::page(id).to_bits())
+}
+
+/// Returns a page above the leaves as a patch names it.
+pub(super) fn interior(id: SlotId) -> PatchedPage {
+    PatchedPage::Interior(Ref::page(id).to_bits())
 }
 
 /// Returns a page of the slot table as a patch names it.

@@ -5,30 +5,34 @@
 //! stored whole, or its entries are stored again in the newest list.
 
 use super::Checkpointer;
-use super::metadata::{sectors_of, slots};
+use super::metadata::{interior, leaf, sectors_of, slots};
 use super::patch_lists::{MOVED_PART, ROOM_PART};
 use crate::machine::dispatcher::Dispatcher;
 use crate::machine::pool::Pool;
 use crate::machine::state::ArrayState;
-use blockmap::{Ref, SLOT_PAGE_BYTES, SlotBytes, SlotId, page_bytes};
+use blockmap::{InteriorEntry, Page, SLOT_PAGE_BYTES, SlotBytes, SlotId, page_bytes};
 use bytes::Bytes;
-use ondisk::{
-    MAX_PATCH_LISTS, PATCH_HEADER_BYTES, PatchList, PatchPart, PatchWriter, PatchedPage, SECTOR_BYTES, SegmentWriter,
-};
+use ondisk::{MAX_PATCH_LISTS, PATCH_HEADER_BYTES, PatchList, PatchPart, PatchWriter, SECTOR_BYTES, SegmentWriter};
 
 /// Lists beyond which the oldest one is released: each adds a read when the array is opened.
 const MAX_LISTS: usize = 256;
 /// Entries from which a page in memory is stored whole when its list is released.
 const MANY_ENTRIES: usize = 64;
+/// Least segments of a pool with patches of pages above the leaves. A smaller one has no
+/// reserve of three checkpoints (see `Space::reserve`): hosts would fill the segments that patches
+/// save. Each crash seals a segment, so after a few of them an UNMAP would find no space.
+const MIN_SEGMENTS_FOR_INTERIOR: u32 = 128;
 /// Bytes of an entry.
 const SLOT_ENTRY_BYTES: usize = 1 + size_of::<SlotBytes>();
 const LEAF_ENTRY_BYTES: usize = 1 + size_of::<u64>();
+const INTERIOR_ENTRY_BYTES: usize = size_of::<u16>() + size_of::<InteriorEntry>();
 /// Bytes of room that a byte of an entry takes which is stored again.
 const RENEWAL_COST: usize = 16;
 
 /// A page whose patches are stored again, because their list is released.
 pub(super) enum Renewed {
     Leaf(SlotId),
+    Interior(SlotId),
     Slots(u32),
 }
 
@@ -41,6 +45,11 @@ impl Checkpointer {
             || self.patches.lists.len() + 1 >= MAX_PATCH_LISTS
             || self.is_memory_crowded(state);
         (limit > 0 && !is_full).then_some(self.sequence + 1)
+    }
+
+    /// Returns true if the array is large enough for patches of pages above the leaves.
+    pub(super) fn may_patch_interior(state: &ArrayState) -> bool {
+        state.geometry.segments() >= MIN_SEGMENTS_FOR_INTERIOR
     }
 
     /// True if patches take more memory than is meant for them.
@@ -77,7 +86,11 @@ impl Checkpointer {
                     let is_loaded = self.absent_slot_page(&state.map, page).is_none();
                     bytes += retiring.slots(page, is_loaded, state);
                 } else if let Some(leaf) = state.map.pages.patches.next_of(list.sequence) {
-                    bytes += retiring.leaf(leaf, state);
+                    let entries = state.map.pages.patches.of(leaf).len();
+                    bytes += retiring.map_page(Renewed::Leaf(leaf), leaf, (entries, LEAF_ENTRY_BYTES), state);
+                } else if let Some(page) = state.map.pages.interior_patches.next_of(list.sequence) {
+                    let entries = state.map.pages.interior_patches.of(page).len();
+                    bytes += retiring.map_page(Renewed::Interior(page), page, (entries, INTERIOR_ENTRY_BYTES), state);
                 } else {
                     break;
                 }
@@ -92,11 +105,16 @@ impl Checkpointer {
         let list = self.sequence + 1;
         for page in renewed {
             match page {
-                Renewed::Leaf(leaf) => {
+                Renewed::Leaf(id) => {
                     let patches = &mut state.map.pages.patches;
-                    let entries = patches.of(leaf).iter().map(|(index, value)| (*index, value.to_bits().to_le_bytes()));
-                    writer.entries(PatchedPage::Leaf(Ref::page(leaf).to_bits()), entries);
-                    patches.renew(leaf, list);
+                    let entries = patches.of(id).iter().map(|(index, value)| (*index, value.to_bits().to_le_bytes()));
+                    writer.entries(leaf(id), entries);
+                    patches.renew(id, list);
+                }
+                Renewed::Interior(id) => {
+                    let patches = &mut state.map.pages.interior_patches;
+                    writer.entries(interior(id), patches.of(id).iter().copied());
+                    patches.renew(id, list);
                 }
                 Renewed::Slots(page) => {
                     let name = slots(page, state);
@@ -136,7 +154,10 @@ impl Checkpointer {
         }
         while let Some(oldest) = self.patches.lists.front() {
             let map = &mut state.map;
-            if map.slots.patches.is_needed(oldest.sequence) || map.pages.patches.is_needed(oldest.sequence) {
+            if map.slots.patches.is_needed(oldest.sequence)
+                || map.pages.patches.is_needed(oldest.sequence)
+                || map.pages.interior_patches.is_needed(oldest.sequence)
+            {
                 break;
             }
             for part in self.patches.lists.pop_front().into_iter().flat_map(|list| list.parts) {
@@ -224,24 +245,32 @@ impl Retiring {
         self.renew(PATCH_HEADER_BYTES + entries * SLOT_ENTRY_BYTES)
     }
 
-    /// As [`Retiring::slots`], for a leaf.
-    fn leaf(&mut self, leaf: SlotId, state: &mut ArrayState) -> u64 {
-        let entries = state.map.pages.patches.of(leaf).len();
+    /// As [`Retiring::slots`], for a page of the map, which has this number of entries of this
+    /// length.
+    fn map_page(
+        &mut self,
+        renewed: Renewed,
+        id: SlotId,
+        (entries, entry_bytes): (usize, usize),
+        state: &mut ArrayState,
+    ) -> u64 {
         // Its slot gets another place, so the slot's page must be in memory, too.
-        let is_loaded = state.map.slots.is_loaded(leaf.slot);
-        if is_loaded && state.map.slots.get(leaf).is_none() {
-            // Only a forged list names a leaf that does not exist.
-            state.map.pages.patches.remove(leaf);
+        let is_loaded = state.map.slots.is_loaded(id.slot);
+        if is_loaded && state.map.slots.get(id).is_none() {
+            // Only a forged list names a page that does not exist.
+            state.map.pages.patches.remove(id);
+            state.map.pages.interior_patches.remove(id);
             return 0;
         }
-        if is_loaded && state.map.pages.contains(leaf) && self.is_whole(entries) {
-            state.map.rewrite_page(leaf);
+        let level = state.map.pages.get(id).map(Page::level);
+        if let (true, Some(level)) = (is_loaded && self.is_whole(entries), level) {
+            state.map.rewrite_page(id);
             // The page itself, the page of its slot, and the page of the directory.
-            self.take(page_bytes(0) + 2 * SLOT_PAGE_BYTES);
+            self.take(page_bytes(level) + 2 * SLOT_PAGE_BYTES);
             return 0;
         }
-        self.renewed.push(Renewed::Leaf(leaf));
-        self.renew(PATCH_HEADER_BYTES + entries * LEAF_ENTRY_BYTES)
+        self.renewed.push(renewed);
+        self.renew(PATCH_HEADER_BYTES + entries * entry_bytes)
     }
 
     /// Storing entries again takes time and gains nothing but the release of a list, so it uses
@@ -260,5 +289,7 @@ impl Retiring {
 fn entry_bytes(state: &ArrayState) -> u64 {
     let (pages, slots) = state.map.slots.patches.len();
     let (leaves, references) = state.map.pages.patches.len();
-    ((pages + leaves) * PATCH_HEADER_BYTES + slots * SLOT_ENTRY_BYTES + references * LEAF_ENTRY_BYTES) as u64
+    let (interior, subtrees) = state.map.pages.interior_patches.len();
+    let entries = slots * SLOT_ENTRY_BYTES + references * LEAF_ENTRY_BYTES + subtrees * INTERIOR_ENTRY_BYTES;
+    ((pages + leaves + interior) * PATCH_HEADER_BYTES + entries) as u64
 }

@@ -32,7 +32,7 @@ impl Core {
         let slots = self.load_all_slots(disk)?;
         let read = &mut |id| {
             let page = read_map_page(disk, &state.geometry, &space.pool, &slots.get(id)?)?;
-            Some(state.map.pages.patched(id, page))
+            state.map.pages.patched(id, page)
         };
         let report = state.map.audit(&slots, &roots, &held, read)?;
         let (counted, mapped) = (state.volumes.mapped(), state.volumes.count_mapped());

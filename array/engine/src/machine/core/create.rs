@@ -38,6 +38,7 @@ impl Core {
             log,
             has_streams: false,
             has_patches: false,
+            has_interior_patches: false,
             manifest: Vec::new(),
         };
         let mut core = Self::assemble(&superblock, manifest, Options::for_geometry(geometry));

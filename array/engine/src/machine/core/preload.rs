@@ -56,10 +56,7 @@ impl Core {
             let mut is_any_loaded = false;
             for ((absent, _), found) in stored.iter().zip(found) {
                 is_any_loaded |= match (*absent, found) {
-                    (Absent::Page(id), Some(Found::Map(page))) => {
-                        self.state.map.pages.insert_stored(id, *page);
-                        true
-                    }
+                    (Absent::Page(id), Some(Found::Map(page))) => self.state.map.pages.insert_stored(id, *page),
                     (Absent::Slots(page), Some(Found::Slots(bytes))) => {
                         self.state.load_slot_page(&self.space.pool, page, &bytes)
                     }

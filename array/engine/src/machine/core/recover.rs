@@ -25,7 +25,9 @@ use crate::machine::scheduler::Scheduler;
 use crate::machine::space::Space;
 use crate::machine::state::ArrayState;
 use crate::machine::volume::{Volume, Volumes};
-use blockmap::{Absent, Map, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes, SlotId};
+use blockmap::{
+    Absent, InteriorEntry, Map, Page, Ref, RefTarget, Root, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, SlotBytes, SlotId,
+};
 use ondisk::{
     LOCATIONS_PER_PAGE, Manifest, ManifestSegment, PageLocation, Patch, PatchedPage, SECTOR_BYTES, SlotSums,
     Superblock, decode_patch, superblock_offset,
@@ -144,6 +146,7 @@ impl Core {
 
     /// Reads the patches of pages, oldest list first.
     fn read_patches(&mut self, disk: &dyn Disk) -> Result<(), RecoverError> {
+        let may_be_interior = self.checkpointer.newest().has_interior_patches;
         let mut fold = PatchFold::default();
         for list in self.checkpointer.patches.lists() {
             for part in &list.parts {
@@ -152,6 +155,9 @@ impl Core {
                 let mut rest = &bytes[..];
                 while !rest.is_empty() {
                     let patch = decode_patch(&mut rest).ok_or(RecoverError::LostPatches)?;
+                    if patch.is_interior() && !may_be_interior {
+                        return Err(RecoverError::LostPatches);
+                    }
                     fold.add(patch, list.sequence, &mut self.state.map).ok_or(RecoverError::LostPatches)?;
                 }
             }
@@ -323,7 +329,7 @@ impl Core {
             Absent::Page(id) => {
                 let slot = state.map.slots.get(id);
                 let page = slot.and_then(|slot| read_map_page(disk, &state.geometry, &space.pool, &slot));
-                page.map(|page| state.map.pages.insert_stored(id, page)).is_some()
+                page.is_some_and(|page| state.map.pages.insert_stored(id, page))
             }
             Absent::Slots(page) => {
                 let location = checkpointer.slot_directory.get(page as usize).copied();
@@ -372,6 +378,7 @@ struct PatchFold {
     stated: FxHashMap<u32, (u16, u8)>,
     slots: Vec<(u8, SlotBytes)>,
     references: Vec<(u8, Ref)>,
+    subtrees: Vec<(u16, InteriorEntry)>,
 }
 
 impl PatchFold {
@@ -393,22 +400,33 @@ impl PatchFold {
                     }
                     self.references.push((index, reference));
                 }
-                map.pages.patches.add(leaf_id(leaf)?, list, &self.references);
+                map.pages.patches.add(page_id(leaf)?, list, &self.references);
+            }
+            Patch::Interior(page, entries) => {
+                self.subtrees.clear();
+                self.subtrees.extend(entries.iter());
+                if !self.subtrees.iter().all(|(_, entry)| Page::is_entry(entry)) {
+                    return None;
+                }
+                map.pages.interior_patches.add(page_id(page)?, list, &self.subtrees);
             }
             Patch::Void(PatchedPage::Slots { page, .. }) => {
                 self.stated.remove(&page);
                 map.slots.patches.remove(page);
             }
             Patch::Void(PatchedPage::Leaf(leaf)) => {
-                map.pages.patches.remove(leaf_id(leaf)?);
+                map.pages.patches.remove(page_id(leaf)?);
+            }
+            Patch::Void(PatchedPage::Interior(page)) => {
+                map.pages.interior_patches.remove(page_id(page)?);
             }
         }
         Some(())
     }
 }
 
-/// Returns the leaf that a patch names.
-fn leaf_id(bits: u64) -> Option<SlotId> {
+/// Returns the page of the map that a patch names.
+fn page_id(bits: u64) -> Option<SlotId> {
     match Ref::from_bits(bits)?.target() {
         RefTarget::Page(id) => Some(id),
         _ => None,
