@@ -30,6 +30,6 @@ pub use patches::{Frozen, MAX_INTERIOR_ENTRIES, MAX_PATCH_ENTRIES, Patches};
 pub use reference::{GENERATION_BITS, GENERATION_MASK, Ref, RefTarget, SLOT_BITS, SlotId};
 pub use slot::{MAX_GROUP_BLOCKS, MAX_PLACE_SECTORS, SEGMENT_BITS, SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 pub use slot_page::SLOT_PAGE_BYTES;
-pub use table::SlotTable;
+pub use table::{GROUP_PAGES, SlotTable};
 pub use tree::audit::{AuditReport, AuditViolation};
 pub use tree::{Freed, Map, Piece, Root, TooManyReferences, shares};

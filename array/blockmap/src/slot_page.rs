@@ -7,6 +7,9 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Size in bytes of a stored page of the slot table.
 pub const SLOT_PAGE_BYTES: usize = SLOTS_PER_PAGE * size_of::<SlotBytes>();
 
+/// In place of a number of entries: the page has no patch.
+pub(crate) const STORED_WHOLE: u16 = u16::MAX;
+
 /// Use of the slots of a page. Slots that change together are in the same pages: those
 /// of map pages, and the aliases of one leaf. The numbers are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,9 @@ pub(crate) struct SlotPage {
     pub(crate) slots: [SlotBytes; SLOTS_PER_PAGE],
     /// No slot below this index is free.
     pub(crate) first_free: u16,
+    /// Entries of its patch at most, once it is changed: those of older checkpoints and one for
+    /// each change. [`STORED_WHOLE`] if the next checkpoint stores the page whole.
+    pub(crate) patch_entries: u16,
     /// One bit for each slot that holds a map page.
     holds_page: [u64; SLOTS_PER_PAGE / 64],
 }
@@ -54,6 +60,7 @@ impl SlotPage {
         Box::new(Self {
             slots: [SlotBytes::unused(); SLOTS_PER_PAGE],
             first_free: 0,
+            patch_entries: 0,
             holds_page: [0; SLOTS_PER_PAGE / 64],
         })
     }
@@ -67,7 +74,7 @@ impl SlotPage {
         if !slots.iter().all(|slot| slot.check().is_some_and(is_stored)) {
             return None;
         }
-        let mut page = Box::new(Self { slots, first_free: 0, holds_page: [0; SLOTS_PER_PAGE / 64] });
+        let mut page = Box::new(Self { slots, first_free: 0, patch_entries: 0, holds_page: [0; SLOTS_PER_PAGE / 64] });
         for index in 0..SLOTS_PER_PAGE {
             let place = page.slots[index].values().place;
             page.set_holds_page(index, place.is_some_and(|place| is_metadata(place.segment)));

@@ -16,6 +16,7 @@ use crate::slot::{SLOTS_PER_PAGE, Slot, SlotBytes, SlotPlace};
 use crate::slot_page::PageUse;
 use frame::{Frame, index_of, page_of};
 use free_slots::FreeSlots;
+pub use residency::GROUP_PAGES;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// All slots. A slot is free if its reference count is 0.
@@ -29,6 +30,8 @@ pub struct SlotTable {
     unstored: FxHashSet<u32>,
     /// Slots of changed pages at the last checkpoint, unless the page must be stored whole.
     before: FxHashMap<u32, Box<[SlotBytes; SLOTS_PER_PAGE]>>,
+    /// Groups with a page that the next checkpoint stores whole, see [`SlotTable::dirty_groups`].
+    whole_groups: FxHashSet<u32>,
     /// Slots that changed since their page was stored whole.
     pub patches: Patches<u32, SlotBytes>,
     /// Pages that a checkpoint is writing.
@@ -460,6 +463,31 @@ mod tests {
         table.rewrite(0);
         table.take_dirty();
         assert_eq!(table.freeze(0, Some(9)), Frozen::Whole(true));
+    }
+
+    #[test]
+    fn pages_to_be_stored_whole_are_known_before() {
+        let (mut table, ids, _) = stored(600);
+        table.finish_writes();
+        let freeze = |table: &mut SlotTable, list| -> Vec<u32> {
+            let dirty = table.take_dirty();
+            dirty.into_iter().filter(|page| matches!(table.freeze(*page, Some(list)), Frozen::Whole(_))).collect()
+        };
+        ids[..128].iter().for_each(|id| assert!(table.count_up(*id)));
+        assert_eq!(table.dirty_groups(), 0, "128 changes are a patch");
+        ids[300 * SLOTS_PER_PAGE..][..129].iter().for_each(|id| assert!(table.count_up(*id)));
+        assert_eq!(table.dirty_groups(), 1);
+        table.rewrite(1);
+        table.rewrite(2);
+        assert_eq!(table.dirty_groups(), 2, "pages 1 and 2 are in one group");
+        assert_eq!(table.allocate().slot, 600 * SLOTS_PER_PAGE as u64);
+        assert_eq!(table.dirty_groups(), 3, "a new page");
+        assert_eq!(freeze(&mut table, 1), [1, 2, 300, 600]);
+        assert_eq!(table.dirty_groups(), 0);
+        table.finish_writes();
+        assert!(table.count_up(ids[200]));
+        assert_eq!(table.dirty_groups(), 1, "the patch has 128 entries already");
+        assert_eq!(freeze(&mut table, 2), [0]);
     }
 
     #[test]

@@ -5,12 +5,15 @@
 
 use super::SlotTable;
 use super::frame::{Frame, page_number, page_of};
-use crate::patches::Frozen;
+use crate::patches::{Frozen, MAX_PATCH_ENTRIES};
 use crate::reference::SlotId;
 use crate::slot::{SLOTS_PER_PAGE, SlotBytes, SlotPlace};
-use crate::slot_page::{PageUse, SLOT_PAGE_BYTES, SlotPage};
+use crate::slot_page::{PageUse, SLOT_PAGE_BYTES, STORED_WHOLE, SlotPage};
 use std::borrow::Cow;
 use zerocopy::IntoBytes;
+
+/// Pages of the slot table whose locations are stored together.
+pub const GROUP_PAGES: u32 = 256;
 
 impl SlotTable {
     /// Returns the memory used by the table in bytes.
@@ -175,10 +178,17 @@ impl SlotTable {
         self.dirty.len()
     }
 
+    /// Returns the number of groups of [`GROUP_PAGES`] pages with a page that the next checkpoint
+    /// stores whole, at most: a page may turn out to be unchanged.
+    pub fn dirty_groups(&self) -> usize {
+        self.whole_groups.len()
+    }
+
     /// Takes the numbers of the pages changed since the last call, ascending. From now on they
     /// count as clean; [`SlotTable::freeze`] says how each is stored.
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let mut dirty = std::mem::take(&mut self.dirty);
+        self.whole_groups.clear();
         dirty.sort_unstable();
         dirty.iter().for_each(|number| self.frames[*number as usize].is_dirty = false);
         dirty
@@ -212,19 +222,30 @@ impl SlotTable {
         }
     }
 
-    /// Marks a page in memory as changed, before it changes. It stays in memory until the next
-    /// checkpoint stores it.
+    /// Marks a page in memory as changed, before one of its slots changes. It stays in memory until
+    /// the next checkpoint stores it.
     #[inline]
     pub(super) fn touch(&mut self, number: u32) {
         let frame = &mut self.frames[number as usize];
-        let Some(page) = &frame.page else {
+        let Some(page) = &mut frame.page else {
             panic!("page {number} of the slot table is to change while it is not in memory")
         };
         if !frame.is_dirty {
             frame.is_dirty = true;
             self.dirty.push(number);
-            if !self.unstored.contains(&number) {
-                self.before.insert(number, Box::new(page.slots));
+            page.patch_entries = match self.unstored.contains(&number) {
+                true => u16::try_from(MAX_PATCH_ENTRIES).unwrap_or(STORED_WHOLE),
+                false => {
+                    self.before.insert(number, Box::new(page.slots));
+                    u16::try_from(self.patches.of(number).len()).unwrap_or(STORED_WHOLE)
+                }
+            };
+        }
+        if page.patch_entries != STORED_WHOLE {
+            page.patch_entries += 1;
+            if usize::from(page.patch_entries) > MAX_PATCH_ENTRIES {
+                page.patch_entries = STORED_WHOLE;
+                self.whole_groups.insert(number / GROUP_PAGES);
             }
         }
     }
@@ -233,6 +254,8 @@ impl SlotTable {
     pub fn rewrite(&mut self, number: u32) {
         self.touch(number);
         self.before.remove(&number);
+        self.page_mut(number).patch_entries = STORED_WHOLE;
+        self.whole_groups.insert(number / GROUP_PAGES);
     }
 
     /// Marks the page of a slot as changed, as [`SlotTable::touch`] does, because its location will

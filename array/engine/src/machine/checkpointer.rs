@@ -162,13 +162,17 @@ impl Checkpointer {
 
     /// Returns the bytes of metadata that a checkpoint would store now, at most. A changed page of
     /// the map may get a new place, so its slot counts as changed, too. A leaf or a page of slots
-    /// that will have a patch counts as a whole, because it and a copy of it are in memory.
+    /// that will have a patch counts as a whole, because it and a copy of it are in memory. A page
+    /// of the directory does not count for it.
     pub(crate) fn dirty_metadata(&self, state: &ArrayState) -> u64 {
         // In a small pool checkpoints come early, because each makes emptied segments usable.
         let has_patches = self.next_list(state).is_some() && Self::may_patch_interior(state);
         let pages = state.map.pages.dirty_bytes(has_patches);
         let slot_pages = state.map.slots.dirty_pages() as u64;
-        let directory = slot_pages.min(self.directory_pages.len() as u64 + 1);
+        let directory = match has_patches {
+            true => (state.map.slots.dirty_groups() + self.dirty_directory.len()) as u64,
+            false => slot_pages.min(self.directory_pages.len() as u64 + 1),
+        };
         let gone = state.map.pages.patches.gone() + state.map.pages.interior_patches.gone();
         let void = (gone * PATCH_HEADER_BYTES) as u64;
         void + self.patches.moved_bytes() + pages + (slot_pages + directory) * SLOT_PAGE_BYTES as u64

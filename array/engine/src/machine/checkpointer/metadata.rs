@@ -16,6 +16,9 @@ use platform::Durability;
 use std::collections::BTreeSet;
 use types::BLOCK_BYTES;
 
+// A page of the directory is stored for each group that has a page stored whole.
+const _: () = assert!(blockmap::GROUP_PAGES as usize == LOCATIONS_PER_PAGE);
+
 /// How often metadata is stored.
 const COPIES: u64 = 2;
 static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
