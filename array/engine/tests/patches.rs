@@ -5,7 +5,9 @@ mod common;
 
 use common::{create, data, run};
 use engine::{Change, Core, DriveWrites, Op, Options, RecoverError};
-use ondisk::{ArrayGeometry, Manifest, ManifestRun, SUPERBLOCK_BYTES, Superblock, superblock_offset};
+use ondisk::{
+    ArrayGeometry, Manifest, ManifestRun, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock, superblock_offset,
+};
 use platform::{Disk, Durability};
 use testing::{MemoryDisk, Rng};
 use types::{BlockRange, Lba, VolumeId};
@@ -212,6 +214,26 @@ fn part_of_patches_is_read_from_the_other_copy() {
     damage(&disk, first);
     assert_eq!(open(&disk, options(1 << 20)).audit(&disk).unwrap(), expected);
     damage(&disk, second);
+    let refused = Core::recover(&disk, Some(options(1 << 20))).err().unwrap();
+    assert_eq!(refused, RecoverError::LostPatches);
+}
+
+#[test]
+fn unstated_interior_patches_are_refused() {
+    let (disk, mut core) = written(options(1 << 20));
+    let mut rng = Rng::new(4);
+    let copy = Change::CopyVolume { source: VOLUME, destination: VolumeId(2) };
+    run(&mut core, &disk, Op::Change(vec![copy])).unwrap();
+    // Both pages above the leaves are new, and then one of them has patches.
+    for _ in 0..2 {
+        assert_eq!(newest(&disk).0.has_interior_patches, patch_bytes(&disk) > 0);
+        overwrite(&mut core, &disk, &mut rng, 20);
+    }
+    let superblock = Superblock { has_interior_patches: false, ..newest(&disk).0 };
+    for copy in 0..SUPERBLOCK_COPIES {
+        let bytes = superblock.encode(copy);
+        disk.write_at(superblock_offset(copy), &[&bytes], Durability::Durable).unwrap();
+    }
     let refused = Core::recover(&disk, Some(options(1 << 20))).err().unwrap();
     assert_eq!(refused, RecoverError::LostPatches);
 }
