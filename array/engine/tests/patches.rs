@@ -224,18 +224,37 @@ fn unstated_interior_patches_are_refused() {
     let mut rng = Rng::new(4);
     let copy = Change::CopyVolume { source: VOLUME, destination: VolumeId(2) };
     run(&mut core, &disk, Op::Change(vec![copy])).unwrap();
-    // Both pages above the leaves are new, and then one of them has patches.
     for _ in 0..2 {
-        assert_eq!(newest(&disk).0.has_interior_patches, patch_bytes(&disk) > 0);
         overwrite(&mut core, &disk, &mut rng, 20);
     }
-    let superblock = Superblock { has_interior_patches: false, ..newest(&disk).0 };
+    remove_feature(&disk);
+    let refused = Core::recover(&disk, Some(options(1 << 20))).err().unwrap();
+    assert_eq!(refused, RecoverError::LostPatches);
+}
+
+#[test]
+fn array_of_an_older_program_gets_the_feature() {
+    // Only leaves and pages of the slot table have patches.
+    let (disk, _) = written(options(0));
+    let (mut core, mut rng) = (open(&disk, options(1 << 20)), Rng::new(4));
+    overwrite(&mut core, &disk, &mut rng, 20);
+    let expected = core.audit(&disk).unwrap();
+    assert!(patch_bytes(&disk) > 0);
+    remove_feature(&disk);
+    let mut core = open(&disk, options(1 << 20));
+    assert_eq!(core.audit(&disk).unwrap(), expected);
+    overwrite(&mut core, &disk, &mut rng, 20);
+    assert!(newest(&disk).0.has_interior_patches);
+    assert_eq!(open(&disk, options(1 << 20)).audit(&disk).unwrap(), core.audit(&disk).unwrap());
+}
+
+/// Stores the newest superblock without the feature of patches above the leaves.
+fn remove_feature(disk: &MemoryDisk) {
+    let superblock = Superblock { has_interior_patches: false, ..newest(disk).0 };
     for copy in 0..SUPERBLOCK_COPIES {
         let bytes = superblock.encode(copy);
         disk.write_at(superblock_offset(copy), &[&bytes], Durability::Durable).unwrap();
     }
-    let refused = Core::recover(&disk, Some(options(1 << 20))).err().unwrap();
-    assert_eq!(refused, RecoverError::LostPatches);
 }
 
 fn damage(disk: &MemoryDisk, offset: u64) {
