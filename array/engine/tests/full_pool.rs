@@ -9,7 +9,7 @@ use ondisk::ArrayGeometry;
 use platform::DiskError;
 use types::{BlockRange, Lba, VolumeId};
 
-const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 16 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
+const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 18 << 20, log_bytes: 512 << 10, segment_bytes: 128 << 10 };
 const BIG: VolumeId = VolumeId(1);
 
 fn range(start: u64, blocks: u64) -> BlockRange {

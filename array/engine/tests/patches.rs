@@ -227,7 +227,7 @@ fn unstated_interior_patches_are_refused() {
     for _ in 0..2 {
         overwrite(&mut core, &disk, &mut rng, 20);
     }
-    remove_feature(&disk);
+    set_feature(&disk, false);
     let refused = Core::recover(&disk, Some(options(1 << 20))).err().unwrap();
     assert_eq!(refused, RecoverError::LostPatches);
 }
@@ -240,7 +240,7 @@ fn array_of_an_older_program_gets_the_feature() {
     overwrite(&mut core, &disk, &mut rng, 20);
     let expected = core.audit(&disk).unwrap();
     assert!(patch_bytes(&disk) > 0);
-    remove_feature(&disk);
+    set_feature(&disk, false);
     let mut core = open(&disk, options(1 << 20));
     assert_eq!(core.audit(&disk).unwrap(), expected);
     overwrite(&mut core, &disk, &mut rng, 20);
@@ -248,9 +248,32 @@ fn array_of_an_older_program_gets_the_feature() {
     assert_eq!(open(&disk, options(1 << 20)).audit(&disk).unwrap(), core.audit(&disk).unwrap());
 }
 
-/// Stores the newest superblock without the feature of patches above the leaves.
-fn remove_feature(disk: &MemoryDisk) {
-    let superblock = Superblock { has_interior_patches: false, ..newest(disk).0 };
+/// A pool that makes no patches above the leaves keeps the feature while it has lists.
+#[test]
+fn small_array_keeps_the_feature_of_its_lists() {
+    let geometry = ArrayGeometry { capacity: 64 << 20, ..GEOMETRY };
+    let (disk, mut core) = create(geometry);
+    let change = Change::CreateVolume { volume: VOLUME, blocks: 8 * BLOCKS };
+    run(&mut core, &disk, Op::Change(vec![change])).unwrap();
+    for round in 0..8 {
+        for leaf in 0..16 {
+            let lba = Lba(8 * (256 * leaf + round));
+            run(&mut core, &disk, Op::Write { volume: VOLUME, lba, data: data(lba.0, 8), fua: false }).unwrap();
+        }
+        checkpoint(&mut core, &disk);
+    }
+    let features = |disk: &MemoryDisk| (newest(disk).0.has_patches, newest(disk).0.has_interior_patches);
+    assert_eq!(features(&disk), (true, false));
+    set_feature(&disk, true);
+    let (mut core, _) = Core::recover(&disk, None).unwrap();
+    run(&mut core, &disk, Op::Write { volume: VOLUME, lba: Lba(8), data: data(9, 8), fua: false }).unwrap();
+    checkpoint(&mut core, &disk);
+    assert_eq!(features(&disk), (true, true));
+}
+
+/// Stores the newest superblock with or without the feature of patches above the leaves.
+fn set_feature(disk: &MemoryDisk, has_interior_patches: bool) {
+    let superblock = Superblock { has_interior_patches, ..newest(disk).0 };
     for copy in 0..SUPERBLOCK_COPIES {
         let bytes = superblock.encode(copy);
         disk.write_at(superblock_offset(copy), &[&bytes], Durability::Durable).unwrap();

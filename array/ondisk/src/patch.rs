@@ -79,7 +79,7 @@ pub enum Patch<'b> {
     Leaf(u64, PatchEntries<'b, u8, 8>),
     /// Entries of the page that these 64 bits refer to, as the page has them.
     Interior(u64, PatchEntries<'b, u16, 16>),
-    /// Patches before this one do not apply any more: the page is stored whole, or a leaf is gone.
+    /// Patches before this one do not apply any more: the page is stored whole or gone.
     Void(PatchedPage),
 }
 

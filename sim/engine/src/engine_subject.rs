@@ -115,6 +115,9 @@ impl SimSubject for EngineSubject {
             rng.pick(&[64 << 10, 256 << 10, 1 << 20])
         };
         let segments = if is_small { rng.between(24, 64) } else { (192 << 20) / segment_bytes };
+        // Pools that can be filled and have patches of pages above the leaves.
+        let more = if is_small && Rng::part(rng.clone().next_u64(), 7).percent(20) { 104 } else { 0 };
+        let segments = segments + more;
         let geometry =
             ArrayGeometry { capacity: (64 << 10) + log_bytes + segments * segment_bytes, log_bytes, segment_bytes };
         let mut options = Options::for_geometry(&geometry);

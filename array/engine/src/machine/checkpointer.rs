@@ -248,7 +248,8 @@ impl Checkpointer {
         self.store_map_pages(list, &mut patches, state, pool, dispatcher)?;
         self.store_slot_pages(list, &mut patches, state, pool, dispatcher)?;
         let stored = (dispatcher.writes.pages() - before) / Kind::Metadata.copies() + patches.bytes() as u64;
-        let renewed = self.retire_lists(self.room_for_lists(stored, state), state);
+        let room = self.room_for_lists(stored + self.patches.moved_bytes(), state);
+        let renewed = self.retire_lists(room, state);
         // The pages that are stored whole to release lists.
         self.store_map_pages(list, &mut patches, state, pool, dispatcher)?;
         self.store_slot_pages(list, &mut patches, state, pool, dispatcher)?;
@@ -266,7 +267,9 @@ impl Checkpointer {
             log: log.position(),
             has_streams: !state.streams.is_empty(),
             has_patches: !self.patches.is_empty(),
-            has_interior_patches: !self.patches.is_empty() && Self::may_patch_interior(state),
+            // Older lists may have such patches although this array would make none.
+            has_interior_patches: !self.patches.is_empty()
+                && (Self::may_patch_interior(state) || self.newest.has_interior_patches),
             manifest: self.manifest_runs.clone(),
         });
         self.phase = CheckpointPhase::Writing;

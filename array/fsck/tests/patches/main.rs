@@ -94,7 +94,7 @@ fn patches_of_pages_above_the_leaves_apply() {
     }
     for lists in [with_list(vec![of(3), of(9)]), with_list(vec![[of(9), void_leaf(INTERIOR)].concat()])] {
         let disk = make(&Pages::old(), &lists, |_| {});
-        assert_found(&disk, Structure::MapPage, "9");
+        assert_found(&disk, Structure::MapPage, "9 blocks are mapped below it");
     }
 }
 
