@@ -29,7 +29,8 @@ pub enum DeltaOp {
     /// Adds the tail of the stream to the deltas, and empties the tail. Changes of hosts wait for
     /// this when a period with a delta begins: a later copy must find in the delta of its source
     /// all that the peer lacks. Does nothing if no change waits for it: the tail is that of the
-    /// present period then.
+    /// present period then. If there is no space for the blocks, or a page of a delta cannot be
+    /// read, all blocks of the volume enter, as with [`DeltaOp::Add`].
     AddTail {
         /// The stream.
         stream: StreamId,
@@ -47,7 +48,8 @@ pub enum DeltaOp {
         ranges: Vec<BlockRange>,
     },
     /// Removes the 4 KiB blocks that are in the ranges as a whole: the peer has them. Waits for
-    /// changes of the ranges that were submitted before. The caller knows that nothing has changed
+    /// changes of the ranges that were submitted before. Fails if a page of the delta cannot be
+    /// read; all blocks can be added or removed then. The caller knows that nothing has changed
     /// the ranges since the peer had them. A clear of [`WHOLE_VOLUME_BLOCKS`] ends the delta.
     ///
     /// [`WHOLE_VOLUME_BLOCKS`]: crate::WHOLE_VOLUME_BLOCKS

@@ -3,139 +3,14 @@
 
 mod common;
 
-use common::{Answers, MemoryDisk, create, data, run, settle};
+use common::served::{BLOCKS, GEOMETRY, Served, array, range, serving, stream, volume, whole};
+use common::{Answers, create, data, run, settle};
 use engine::{
-    Change, Core, DeltaMode, DeltaOp, Extent, ExtentState, Gate, LogOp, NewPeriod, Op, OpError, Options, Reply, Role,
-    StreamEvent, StreamRecord, WHOLE_VOLUME_BLOCKS,
+    Change, Core, DeltaMode, DeltaOp, Extent, ExtentState, Gate, LogOp, Op, OpError, Options, Reply, Role,
+    StreamRecord, WHOLE_VOLUME_BLOCKS,
 };
 use ondisk::ArrayGeometry;
-use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
-
-const GEOMETRY: ArrayGeometry = ArrayGeometry { capacity: 32 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
-/// Size of a volume: two leaves of the map.
-const BLOCKS: u64 = 4096;
-
-fn stream() -> StreamId {
-    StreamId::new(5).unwrap()
-}
-
-fn volume(number: u32) -> VolumeId {
-    stream().volume(number)
-}
-
-fn range(start: u64, blocks: u64) -> BlockRange {
-    BlockRange::new(Lba(start), blocks).unwrap()
-}
-
-fn whole() -> BlockRange {
-    range(0, WHOLE_VOLUME_BLOCKS)
-}
-
-/// An array with two volumes of a stream, which is ready and closed.
-fn array() -> Served {
-    let (disk, core) = create(GEOMETRY);
-    let mut pair = Served { disk, core, period: 0 };
-    let create = [1, 2].map(|number| Change::CreateVolume { volume: volume(number), blocks: BLOCKS });
-    pair.run(Op::Change(create.to_vec()));
-    pair.core.create_stream(stream()).unwrap();
-    settle(&mut pair.core, &pair.disk);
-    pair
-}
-
-/// An array in a period with a delta.
-fn serving(mode: DeltaMode) -> Served {
-    let mut pair = array();
-    pair.begin(Role::Sequencer, Gate::Local, mode).unwrap();
-    pair
-}
-
-struct Served {
-    disk: MemoryDisk,
-    core: Core,
-    period: u64,
-}
-
-impl Served {
-    fn begin(&mut self, role: Role, gate: Gate, delta: DeltaMode) -> Result<(), OpError> {
-        let period = Period(self.period + 1);
-        let last = self.core.stream_status(stream()).unwrap().position;
-        self.core.begin_period(stream(), NewPeriod { period, role, gate, last, max_payload: 1 << 16, delta })?;
-        self.period += 1;
-        Ok(())
-    }
-
-    fn run(&mut self, op: Op) {
-        let answer = run(&mut self.core, &self.disk, op.clone());
-        assert_eq!(answer, Ok(Reply::Done), "{op:?}");
-    }
-
-    fn change(&mut self, change: Change) {
-        self.run(Op::Change(vec![change]));
-    }
-
-    fn write(&mut self, number: u32, lba: u64, blocks: u64) {
-        self.run(Op::Write { volume: volume(number), lba: Lba(lba), data: data(lba + 1, blocks), fua: false });
-    }
-
-    fn copy(&mut self, from: (u32, u64), blocks: u64, to: (u32, u64)) {
-        let (source, destination) = (volume(from.0), volume(to.0));
-        self.run(Op::Copy { source, from: range(from.1, blocks), destination, to: Lba(to.1) });
-    }
-
-    fn add(&mut self, number: u32, ranges: &[(u64, u64)]) {
-        let ranges = ranges.iter().map(|(start, blocks)| range(*start, *blocks)).collect();
-        self.run(Op::Delta(DeltaOp::Add { volume: volume(number), ranges }));
-    }
-
-    fn clear(&mut self, number: u32, ranges: Vec<BlockRange>) {
-        self.run(Op::Delta(DeltaOp::Clear { volume: volume(number), ranges }));
-    }
-
-    fn add_tail(&mut self) {
-        self.run(Op::Delta(DeltaOp::AddTail { stream: stream(), period: Period(self.period) }));
-    }
-
-    /// Returns the delta of a volume: first block and blocks of each range.
-    fn delta(&mut self, number: u32) -> Vec<(u64, u64)> {
-        self.delta_in_steps(number, 100)
-    }
-
-    fn delta_in_steps(&mut self, number: u32, limit: usize) -> Vec<(u64, u64)> {
-        let end = self.core.volumes()[&volume(number)];
-        let (mut from, mut found) = (0, Vec::<(u64, u64)>::new());
-        while from < end {
-            let next = Op::Delta(DeltaOp::Next { volume: volume(number), from: Lba(from), limit });
-            let Ok(Reply::Extents(extents)) = run(&mut self.core, &self.disk, next) else { panic!("no extents") };
-            assert!(!extents.is_empty() && extents.len() <= limit.max(1));
-            for Extent { range, state } in extents {
-                assert_eq!(range.start().0, from, "without gaps");
-                from = range.end().0;
-                match found.last_mut().filter(|(start, blocks)| start + blocks == range.start().0) {
-                    _ if state == ExtentState::Deallocated => {}
-                    Some((_, blocks)) => *blocks += range.blocks(),
-                    None => found.push((range.start().0, range.blocks())),
-                }
-            }
-        }
-        assert_eq!(from, end);
-        found
-    }
-
-    /// Ends the array after its last record, and opens it again.
-    fn reopen(&mut self) {
-        self.core = Core::recover(&self.disk, None).expect("the array opens").0;
-        self.core.audit(&self.disk).unwrap();
-    }
-
-    fn records(&mut self) -> Vec<StreamRecord> {
-        let next = || self.core.next_stream_event();
-        let record = |event| match event {
-            StreamEvent::Ordered { record, .. } => Some(record),
-            StreamEvent::Durable { .. } => None,
-        };
-        std::iter::from_fn(next).filter_map(record).collect()
-    }
-}
+use types::{Lba, Period, Position, VolumeId};
 
 #[test]
 fn alone_every_change_enters_the_delta() {

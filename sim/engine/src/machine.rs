@@ -80,6 +80,9 @@ pub struct SimMachine<'a, S: SimSubject> {
     next_slow_tick: u64,
     /// Number of items that hung.
     pub hung: u64,
+    /// Number of reads of the subject that have failed because of an injected bug, or of
+    /// [`SimMachine::fail_page_reads`].
+    pub failed_reads: u64,
     /// Notes for the trace, if wanted.
     pub notes: Option<Vec<String>>,
 }
@@ -98,6 +101,7 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
             now: 0,
             next_slow_tick: SLOW_TICK_MS,
             hung: 0,
+            failed_reads: 0,
             notes: None,
         }
     }
@@ -105,6 +109,11 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
     /// Sets the delays of the following steps, drawn from a stream with this seed.
     pub fn set_delays(&mut self, delays: Delays, seed: u64) {
         (self.delays, self.rng) = (delays, Rng::new(seed));
+    }
+
+    /// Fails the reads of the subject from now on, or no longer.
+    pub fn fail_page_reads(&mut self, fails: bool) {
+        self.delays.fails_page_reads = fails;
     }
 
     /// Advances the simulated clock by one step. Calls the subject's slow ticks that are due.
@@ -247,9 +256,12 @@ impl<'a, S: SimSubject> SimMachine<'a, S> {
         }
     }
 
-    fn access(&self, io: DriveIo, flush: Option<&Flush>) -> (Result<Bytes, DiskError>, Option<WriteId>) {
+    fn access(&mut self, io: DriveIo, flush: Option<&Flush>) -> (Result<Bytes, DiskError>, Option<WriteId>) {
         match io {
-            DriveIo::Read { .. } if self.delays.fails_page_reads => (Err(DiskError::Io("injected".to_owned())), None),
+            DriveIo::Read { .. } if self.delays.fails_page_reads => {
+                self.failed_reads += 1;
+                (Err(DiskError::Io("injected".to_owned())), None)
+            }
             DriveIo::Read { offset, bytes } => {
                 let mut buffer = vec![0; bytes];
                 (self.disk.read_at(offset, &mut buffer).map(|()| buffer.into()), None)

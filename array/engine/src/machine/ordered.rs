@@ -12,7 +12,7 @@
 mod forms;
 mod tail;
 
-pub(crate) use forms::{is_of_delta, is_volume_change, volumes_of};
+pub(crate) use forms::{FULL_DELTA_BLOCKS, is_of_delta, is_volume_change, volumes_of};
 
 use super::io::TaskId;
 use super::steps::UNMAP_STEP_RANGES;

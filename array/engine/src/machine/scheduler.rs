@@ -180,6 +180,12 @@ impl Scheduler {
         }
     }
 
+    /// Puts back a task that runs again.
+    pub(crate) fn run_again(&mut self, id: TaskId, task: Task) {
+        self.park(id, task, Wait::Turn);
+        self.runnable.push_back(id);
+    }
+
     /// Makes a task runnable if it waits for `reason`.
     fn wake(&mut self, id: TaskId, reason: Wait) {
         if let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == reason) {
@@ -213,15 +219,18 @@ impl Scheduler {
     pub(crate) fn page_loaded(&mut self, id: TaskId, is_intact: bool) -> Option<(Task, OpError)> {
         let task = self.tasks.get_mut(&id).filter(|task| task.wait == Wait::Pages)?;
         task.loads -= 1;
-        match (is_intact, task.loads) {
-            (false, _) => {
-                let lba = task.first_lba();
-                return self.tasks.remove(&id).map(|task| (task, OpError::MediumError { lba }));
-            }
-            (true, 0) => self.wake(id, Wait::Pages),
-            (true, _) => {}
+        task.has_lost |= !is_intact;
+        // One that may continue without a page of a delta must not take a load that is late for
+        // one of its next loads.
+        if task.loads > 0 && (task.is_for_delta || !task.has_lost) {
+            return None;
         }
-        None
+        if !task.has_lost {
+            self.wake(id, Wait::Pages);
+            return None;
+        }
+        let lba = task.first_lba();
+        self.tasks.remove(&id).map(|task| (task, OpError::MediumError { lba }))
     }
 
     /// Bytes that a task waits for were read, or could not be. Returns a task that fails, with its

@@ -45,6 +45,13 @@ pub(crate) struct Task {
     pub(crate) loads: usize,
     /// Blocks of a copy, or ranges of an UNMAP, that earlier steps have done.
     pub(crate) done: u64,
+    /// One of them cannot be read.
+    pub(crate) has_lost: bool,
+    /// The pages that it waits for are of deltas.
+    pub(crate) is_for_delta: bool,
+    /// Its steps add whole volumes to deltas: there is no space for their pages, or one cannot be
+    /// read.
+    pub(crate) is_coarse: bool,
     /// Why a request in steps ends early. Reported when the completed steps are durable: a reader
     /// must not see them before.
     pub(crate) failure: Option<OpError>,
@@ -61,6 +68,9 @@ impl Task {
             fetched: SmallVec::new(),
             loads: 0,
             done: 0,
+            has_lost: false,
+            is_for_delta: false,
+            is_coarse: false,
             failure: None,
         }
     }
@@ -72,6 +82,12 @@ impl Task {
             Op::Copy { from, .. } => from.start(),
             _ => self.claims.first().map_or(Lba(0), |claim| Lba(claim.start)),
         }
+    }
+
+    /// Continues without the pages of deltas, if possible. A removal of blocks is not: it fails.
+    pub(crate) fn become_coarse(&mut self) -> bool {
+        let is_removal = matches!(self.op, Op::Delta(DeltaOp::Clear { .. } | DeltaOp::Next { .. }));
+        !is_removal && !std::mem::replace(&mut self.is_coarse, true)
     }
 
     /// Counts the present step of a request in steps as done. `data_step` is the most blocks that

@@ -1,6 +1,8 @@
 //! An in-memory drive, and a loop that runs the core on it.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod served;
+
 use bytes::Bytes;
 use engine::{Action, Core, Io, Op, OpError, Reply, Tag};
 use ondisk::ArrayGeometry;

@@ -17,6 +17,8 @@ pub enum PairBug {
     VolumeForgotten,
     /// Leave the tail of the array that serves alone out of its deltas.
     TailNotInDelta,
+    /// Leave that tail out if a page of the deltas cannot be read.
+    LostPageForgotten,
     /// A copy that streams to the peer clears the delta of its destination.
     CopyNotPropagated,
     /// A write that streams clears blocks that it replaces in part.

@@ -10,6 +10,9 @@ use engine::{Core, StreamEvent};
 use testing::Rng;
 use types::{Period, Position};
 
+/// Most steps that end the accesses in flight.
+const MOST_DRAINED: u32 = 500;
+
 /// One array.
 pub(super) struct Node<'a> {
     disk: &'a SimDisk,
@@ -79,6 +82,30 @@ impl<'a> Node<'a> {
         }
         machine.pass_time();
         machine.poll(answers);
+    }
+
+    /// Ends all accesses and computations in flight. False if that takes too many steps.
+    pub(super) fn drain(&mut self, answers: &mut Answers) -> bool {
+        let Some(machine) = &mut self.machine else { return false };
+        (0..MOST_DRAINED).any(|_| {
+            machine.poll(answers);
+            machine.advance(None, answers);
+            machine.is_idle()
+        })
+    }
+
+    /// Does a step of the array's I/O and of its log, without background work. Reads of pages
+    /// fail. Returns how many have failed.
+    pub(super) fn step_blind(&mut self, answers: &mut Answers) -> u64 {
+        let Some(machine) = &mut self.machine else { return 0 };
+        let failed = machine.failed_reads;
+        machine.fail_page_reads(true);
+        machine.poll(answers);
+        machine.advance(None, answers);
+        machine.subject.flush_log();
+        machine.poll(answers);
+        machine.fail_page_reads(false);
+        machine.failed_reads - failed
     }
 
     /// Returns the news of the stream, and passes new requests of the core on.

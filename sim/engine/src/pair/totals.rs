@@ -21,6 +21,8 @@ pub struct PairTotals {
     pub resyncs: u64,
     /// Those of them by deltas, while hosts went on.
     pub by_delta: u64,
+    /// Tails that entered the deltas although pages could not be read.
+    pub lost_pages: u64,
     /// Blocks that the resyncs have copied.
     pub copied: u64,
 }
@@ -37,6 +39,7 @@ impl PairTotals {
         self.failovers += other.failovers;
         self.resyncs += other.resyncs;
         self.by_delta += other.by_delta;
+        self.lost_pages += other.lost_pages;
         self.copied += other.copied;
     }
 }

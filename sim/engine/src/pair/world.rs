@@ -336,7 +336,13 @@ impl<'a> World<'a> {
             }
             (
                 Open::Lax,
-                Ok(Reply::Done) | Err(OpError::NoSuchVolume(_) | OpError::OutOfRange { .. } | OpError::Unavailable(_)),
+                Ok(Reply::Done)
+                | Err(
+                    OpError::NoSuchVolume(_)
+                    | OpError::OutOfRange { .. }
+                    | OpError::Unavailable(_)
+                    | OpError::MediumError { .. },
+                ),
             ) => Ok(()),
             (Open::Own | Open::Lax, Ok(Reply::Data(data))) => {
                 let numbers = numbers_of(&data).ok_or_else(|| SimViolation::new("read bytes that nothing wrote"))?;

@@ -3,6 +3,7 @@
 
 use super::Core;
 use crate::machine::error::AuditError;
+use crate::machine::ordered::FULL_DELTA_BLOCKS;
 use crate::machine::pool::Phase;
 use crate::machine::read::{read_map_page, read_page_at};
 use crate::machine::report::Usage;
@@ -12,9 +13,11 @@ use blockmap::{AuditReport, Ref, Root, SlotTable};
 use platform::Disk;
 use types::VolumeId;
 
-/// False for a delta without a volume, or with a larger one.
+/// False for a delta without a volume, or with a larger one, and for a full one with blocks.
 fn is_delta_right(state: &ArrayState, id: VolumeId, held: &Volume) -> bool {
-    let is_right = |volume: VolumeId| state.volumes.get(&volume).is_some_and(|volume| volume.blocks <= held.blocks);
+    let is_full = held.blocks == FULL_DELTA_BLOCKS;
+    let is_large = |volume: &Volume| if is_full { held.root.mapped == 0 } else { volume.blocks <= held.blocks };
+    let is_right = |volume: VolumeId| state.volumes.get(&volume).is_some_and(is_large);
     id.volume_of_delta().is_none_or(is_right)
 }
 

@@ -1,6 +1,7 @@
 //! Deltas of volumes: their blocks, and the tail of a stream that enters them.
 
 use super::Core;
+use crate::machine::ordered::FULL_DELTA_BLOCKS;
 use crate::service::{Extent, ExtentState};
 use blockmap::{LEAF_REFS, Ref, Root};
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
@@ -13,12 +14,18 @@ impl Core {
     /// not loaded, and at least for one block.
     pub(super) fn delta_extents(&self, volume: VolumeId, from: Lba, limit: usize) -> Vec<Extent> {
         let Some(held) = self.state.volumes.get(&volume) else { return Vec::new() };
-        let root = volume.delta().and_then(|delta| self.state.root(delta)).unwrap_or(Root::empty(0));
+        let delta = volume.delta().and_then(|delta| self.state.volumes.get(&delta));
+        let root = delta.map_or(Root::empty(0), |delta| delta.root);
+        let is_full = delta.is_some_and(|delta| delta.blocks == FULL_DELTA_BLOCKS);
         let (mut first, end) = (from.0 / LBAS_PER_BLOCK, held.blocks / LBAS_PER_BLOCK);
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         for _ in 0..MAX_RUNS {
-            // Without blocks in it, nothing is known of its size.
-            let run = if root.mapped == 0 { Some((Ref::HOLE, end)) } else { self.state.map.run_at(&root, first) };
+            let run = match root.mapped {
+                0 if is_full => Some((Ref::ZERO, end)),
+                // Without blocks in it, nothing is known of its size.
+                0 => Some((Ref::HOLE, end)),
+                _ => self.state.map.run_at(&root, first),
+            };
             let Some((reference, run_end)) = run.filter(|_| first < end) else { break };
             let (is_lacking, run_end) = (reference != Ref::HOLE, run_end.min(end));
             let is_continued = runs.last().is_some_and(|(_, _, state)| *state == is_lacking);

@@ -6,6 +6,7 @@ use super::Core;
 use crate::delta_op::DeltaOp;
 use crate::machine::backpressure::Backpressure;
 use crate::machine::io::TaskId;
+use crate::machine::ordered::is_of_delta;
 use crate::machine::page_loader::PageWaiter;
 use crate::machine::space::View;
 use crate::machine::space::admission::Admission;
@@ -138,6 +139,7 @@ impl Core {
         {
             return Step::Wait(Wait::Order);
         }
+        task.is_for_delta = false;
         if let Some(step) = self.load_missing(self.state.missing(&task.op, task.done), id, task) {
             return step;
         }
@@ -159,7 +161,7 @@ impl Core {
                 if let Some(early) = self.answer_of_ended_tail(op, task.done) {
                     return early;
                 }
-                let (record, is_last) = self.state.delta_record(op, task.done);
+                let (record, is_last) = self.state.delta_record(op, task.done, task.is_coarse);
                 let step = self.log_step(id, task, record, 0, is_last);
                 if let (Some(stream), true, Step::Sequenced | Step::Replied(Ok(_))) = (stream, is_last, &step) {
                     self.tail_added(stream);
@@ -197,7 +199,7 @@ impl Core {
             self.scheduler.await_memory(id);
             return Some(Step::Wait(Wait::Memory));
         }
-        task.loads = missing.len();
+        (task.loads, task.has_lost) = (missing.len(), false);
         missing.into_iter().for_each(|absent| self.load_for_task(absent, id));
         Some(Step::Wait(Wait::Pages))
     }
@@ -265,6 +267,8 @@ impl Core {
                 self.scheduler.await_admission(id);
                 return Step::Wait(Wait::Admission);
             }
+            // Whole volumes in deltas take no space.
+            Admission::Never if record.iter().any(is_of_delta) && task.become_coarse() => return Step::Again,
             Admission::Never => {
                 self.refusals.note(&record);
                 return Step::Replied(Err(OpError::NoSpace));
@@ -298,16 +302,20 @@ impl Core {
                 return Err(Step::Wait(Wait::Admission));
             }
             (Some(stream), _) => {
-                let (first, ops) = (record.len(), self.state.delta_ops(stream, &record));
+                let (first, ops) = (record.len(), self.state.delta_ops(stream, &record, task.is_coarse));
                 record.extend(ops);
                 first
             }
             (None, Op::Delta(_)) => 0,
             (None, _) => return Ok(record),
         };
+        task.is_for_delta = true;
         match self.load_missing(self.state.missing_in_deltas(&record[first..]), id, task) {
             Some(step) => Err(step),
-            None => Ok(record),
+            None => {
+                task.is_for_delta = false;
+                Ok(record)
+            }
         }
     }
 

@@ -145,6 +145,9 @@ impl Core {
     /// Replies with an error. If earlier steps of the task have changed anything, the reply waits
     /// until those changes are committed: a reader must not see them before.
     pub(super) fn fail_task(&mut self, id: TaskId, mut task: Task, error: OpError) {
+        if task.is_for_delta && matches!(error, OpError::MediumError { .. }) && task.become_coarse() {
+            return self.scheduler.run_again(id, task);
+        }
         if let Op::Follow(record) = &task.op
             && self.state.streams.is_following(record)
         {

@@ -4,8 +4,12 @@ use crate::delta_op::DeltaOp;
 use crate::service::{Change, OpError};
 use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
 use ondisk::WHOLE_VOLUME_BLOCKS;
-use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
+use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::{FillValue, LogOp};
+
+/// Size of a *full* delta: all blocks of its volume are in it. It has one block, which is not
+/// mapped, so it needs no page. Every other delta is larger.
+pub(crate) const FULL_DELTA_BLOCKS: u64 = LBAS_PER_BLOCK;
 
 /// Checks what a record to follow holds, without regard to the volumes as they are now: records
 /// before it may still change them.
@@ -84,19 +88,25 @@ pub(crate) fn volumes_of(change: &Change) -> [Option<VolumeId>; 2] {
 /// Returns the blocks that a record changes in volumes, except those that it adds to their deltas:
 /// the part of the record that its stream's tail lists.
 pub(super) fn ranges_for_tail(ops: &[LogOp]) -> Vec<(VolumeId, BlockRange)> {
-    let is_added = |volume: VolumeId, changed: BlockRange| {
-        let is_in = |range: BlockRange| range.start() <= changed.start() && changed.end() <= range.end();
-        ops.iter().any(|op| match op {
-            // All of a volume means that it is made, replaced or resized. Its record then adds all
-            // that the peer may lack.
-            LogOp::Fill { volume: delta, range, fill: FillValue::Zero } => {
-                Some(*delta) == volume.delta() && (changed.blocks() == WHOLE_VOLUME_BLOCKS || is_in(*range))
-            }
-            _ => false,
-        })
-    };
     let changed = ops.iter().filter_map(changed_range).filter(|(volume, _)| !volume.is_delta());
-    changed.filter(|(volume, range)| !is_added(*volume, *range)).collect()
+    changed.filter(|(volume, range)| !is_added(ops, *volume, *range)).collect()
+}
+
+/// True if a record adds the blocks that it changes in a volume to the delta.
+fn is_added(ops: &[LogOp], volume: VolumeId, changed: BlockRange) -> bool {
+    let is_whole = changed.blocks() == WHOLE_VOLUME_BLOCKS;
+    let is_in = |range: BlockRange| range.start() <= changed.start() && changed.end() <= range.end();
+    let is_part_in = |range: BlockRange| range.start() < changed.end() && changed.start() < range.end();
+    let is_own = |op: &&LogOp| volume.delta().is_some() && op.volumes().last() == volume.delta();
+    ops.iter().filter(is_own).fold(false, |is_added, op| match op {
+        // All of a volume means that it is made, replaced or resized. Its record then adds all
+        // that the peer may lack.
+        LogOp::Fill { range, fill: FillValue::Zero, .. } => is_added || is_whole || is_in(*range),
+        LogOp::Fill { range, .. } => is_added && (is_whole || !is_part_in(*range)),
+        LogOp::Create { blocks, .. } => is_added || *blocks == FULL_DELTA_BLOCKS,
+        LogOp::Resize { blocks, .. } => is_added || (!is_whole && *blocks == FULL_DELTA_BLOCKS),
+        _ => false,
+    })
 }
 
 /// True if an operation changes a delta.

@@ -3,13 +3,16 @@
 //!
 //! The operations are computed when the record is sequenced, and are part of it. Replay only
 //! repeats them. A delta is at least as large as its volume, and has the size of a whole tree of
-//! the map, so that it is rarely resized. Only blocks that the volume has are mapped in it.
+//! the map, so that it is rarely resized. Only blocks that the volume has are mapped in it. A
+//! delta that has all blocks of its volume may be *full* instead: smaller than any other, without
+//! a page.
 
 use super::ArrayState;
 use crate::delta_op::{DeltaMode, DeltaOp};
-use crate::machine::ordered::is_volume_change;
+use crate::machine::ordered::{FULL_DELTA_BLOCKS, is_volume_change};
 use crate::machine::ranges::{split, touched_blocks, written_range};
 use crate::machine::steps::UNMAP_STEP_RANGES;
+use crate::machine::volume::Volume;
 use blockmap::{height_for, span};
 use ondisk::WHOLE_VOLUME_BLOCKS;
 use rustc_hash::FxHashMap;
@@ -22,29 +25,36 @@ struct Draft<'a> {
     /// Sizes of the volumes and deltas that the operations so far change. `None` for one that was
     /// removed.
     sizes: FxHashMap<VolumeId, Option<u64>>,
+    /// Whole volumes are added in place of their blocks.
+    is_coarse: bool,
     ops: Vec<LogOp>,
 }
 
 impl ArrayState {
-    /// Returns what the record of a stream with these operations changes in deltas.
-    pub(crate) fn delta_ops(&self, stream: StreamId, ops: &[LogOp]) -> Vec<LogOp> {
+    /// Returns what the record of a stream with these operations changes in deltas. If it is
+    /// *coarse*, it adds whole volumes, which needs neither space nor a page of a delta.
+    pub(crate) fn delta_ops(&self, stream: StreamId, ops: &[LogOp], is_coarse: bool) -> Vec<LogOp> {
         let mode = self.streams.delta_mode(stream);
         if mode == DeltaMode::Off && !ops.iter().any(is_volume_change) {
             return Vec::new();
         }
-        let mut draft = Draft::new(self);
+        let mut draft = Draft::new(self, is_coarse);
         ops.iter().for_each(|op| draft.note(op, mode));
         draft.ops
     }
 
     /// Returns the record of the step of a request about deltas that follows `done` ranges, and
-    /// whether it is the last one.
-    pub(crate) fn delta_record(&self, op: &DeltaOp, done: u64) -> (Vec<LogOp>, bool) {
-        let mut draft = Draft::new(self);
+    /// whether it is the last one. Coarse as in [`ArrayState::delta_ops`].
+    pub(crate) fn delta_record(&self, op: &DeltaOp, done: u64, is_coarse: bool) -> (Vec<LogOp>, bool) {
+        let mut draft = Draft::new(self, is_coarse);
         let mut step = |ranges: &mut dyn Iterator<Item = (VolumeId, BlockRange)>, is_added: bool| {
             let mut left = ranges.skip(done as usize);
             for (volume, range) in left.by_ref().take(UNMAP_STEP_RANGES) {
-                if is_added { draft.add(volume, range) } else { draft.clear(volume, range) }
+                match volume.delta() {
+                    Some(delta) if is_added && draft.is_full(delta) => {}
+                    _ if is_added => draft.add(volume, range),
+                    _ => draft.clear(volume, range),
+                }
             }
             left.next().is_none()
         };
@@ -70,13 +80,13 @@ impl ArrayState {
     /// True if a peer may lack blocks of a stream's volumes that are in their deltas.
     pub(crate) fn has_delta(&self, stream: StreamId) -> bool {
         let is_own = |volume: &VolumeId| volume.is_delta() && volume.stream() == Some(stream);
-        self.volumes.iter().any(|(volume, held)| is_own(volume) && held.root.mapped > 0)
+        self.volumes.iter().any(|(volume, held)| is_own(volume) && has_blocks(held))
     }
 }
 
 impl<'a> Draft<'a> {
-    fn new(state: &'a ArrayState) -> Self {
-        Self { state, sizes: FxHashMap::default(), ops: Vec::new() }
+    fn new(state: &'a ArrayState, is_coarse: bool) -> Self {
+        Self { state, sizes: FxHashMap::default(), is_coarse, ops: Vec::new() }
     }
 
     /// Adds what an operation of the stream changes in deltas.
@@ -120,14 +130,17 @@ impl<'a> Draft<'a> {
     /// A peer copies whole blocks, as this array does: it lacks them where it lacks the source.
     fn copy(&mut self, source: VolumeId, from: BlockRange, destination: VolumeId, to: Lba) {
         let range = BlockRange::new(to, from.blocks()).unwrap_or_default();
-        match source.delta().filter(|delta| self.is_used(*delta)) {
-            Some(lacks) => {
-                if let Some(delta) = self.with_delta(destination) {
-                    self.ops.push(LogOp::Copy { source: lacks, from, destination: delta, to });
-                    self.sizes.insert(delta, self.size(delta));
-                }
-            }
-            None => self.clear(destination, range),
+        let Some(lacks) = source.delta().filter(|delta| self.is_used(*delta)) else {
+            return self.clear(destination, range);
+        };
+        let Some(delta) = destination.delta() else { return };
+        if self.is_coarse || self.is_full(lacks) || self.is_full(delta) {
+            // More is right, too. A full destination stays so.
+            return self.add(destination, range);
+        }
+        if self.with_delta(destination).is_some() {
+            self.ops.push(LogOp::Copy { source: lacks, from, destination: delta, to });
+            self.sizes.insert(delta, self.size(delta));
         }
     }
 
@@ -136,12 +149,21 @@ impl<'a> Draft<'a> {
         let before = self.size(volume).unwrap_or(0);
         self.sizes.insert(volume, Some(blocks));
         let Some(delta) = volume.delta() else { return };
-        if mode == DeltaMode::Alone || self.size(delta).is_some() {
+        let is_alone = mode == DeltaMode::Alone;
+        if self.is_full(delta) || self.is_coarse {
+            // The blocks that the volume gains count as lacking, too.
+            return match mode {
+                DeltaMode::Alone => self.add_all(volume),
+                _ if self.is_used(delta) => self.fill_up(volume),
+                _ => self.remove(volume),
+            };
+        }
+        if is_alone || self.size(delta).is_some() {
             self.with_delta(volume);
         }
         let grown = (before / LBAS_PER_BLOCK, blocks / LBAS_PER_BLOCK);
         let cut = (grown.1, grown.0);
-        if mode == DeltaMode::Alone {
+        if is_alone {
             // If the volume has become smaller, this only states in the record that the delta has
             // all that the peer lacks.
             self.fill(delta, (grown.0.min(grown.1), grown.0.max(grown.1)), FillValue::Zero);
@@ -157,10 +179,14 @@ impl<'a> Draft<'a> {
         self.sizes.insert(destination, blocks);
         let (Some(lacks), Some(delta)) = (source.delta(), destination.delta()) else { return };
         if mode == DeltaMode::Alone && is_replaced {
-            return self.add(destination, whole_volume());
+            return self.add_all(destination);
         }
         if !self.is_used(lacks) {
             return self.remove(destination);
+        }
+        if self.is_coarse {
+            // A full delta is copied without a page.
+            self.fill_up(source);
         }
         self.ops.push(LogOp::CopyVolume { source: lacks, destination: delta });
         self.sizes.insert(delta, self.size(lacks));
@@ -168,9 +194,15 @@ impl<'a> Draft<'a> {
 
     /// Adds the blocks that have a part in a range.
     fn add(&mut self, volume: VolumeId, range: BlockRange) {
+        let is_full = volume.delta().is_some_and(|delta| self.is_full(delta));
         if range.blocks() == WHOLE_VOLUME_BLOCKS {
-            // Replaced as a whole: its pages need not be in memory.
-            self.remove(volume);
+            return self.add_all(volume);
+        }
+        if is_full || self.is_coarse {
+            if !range.is_empty() {
+                self.add_more(volume);
+            }
+            return;
         }
         let Some(delta) = self.with_delta(volume).filter(|_| !range.is_empty()) else { return };
         let (first, end) = touched_blocks(range);
@@ -178,15 +210,56 @@ impl<'a> Draft<'a> {
         self.fill(delta, (first, end.min(held)), FillValue::Zero);
     }
 
+    /// Makes the delta of a volume full, and states that it has what the record changes: the tail
+    /// does not list that. No page of the delta need be in memory.
+    fn add_all(&mut self, volume: VolumeId) {
+        self.remove(volume);
+        if let Some(delta) = volume.delta().filter(|_| self.size(volume).is_some()) {
+            self.ops.push(LogOp::Create { volume: delta, blocks: FULL_DELTA_BLOCKS });
+            self.sizes.insert(delta, Some(FULL_DELTA_BLOCKS));
+        }
+    }
+
+    /// As [`Draft::add_all`], for a change of blocks.
+    fn add_more(&mut self, volume: VolumeId) {
+        match volume.delta().filter(|delta| self.is_full(*delta)) {
+            Some(delta) => self.ops.push(LogOp::Resize { volume: delta, blocks: FULL_DELTA_BLOCKS }),
+            None => self.add_all(volume),
+        }
+    }
+
+    /// As [`Draft::add_all`], but the tail lists the change: the peer may not have the volume
+    /// as it is then.
+    fn fill_up(&mut self, volume: VolumeId) {
+        let Some(delta) = volume.delta().filter(|delta| !self.is_full(*delta)) else { return };
+        self.remove(volume);
+        if self.with_delta(volume).is_some() {
+            self.ops.push(LogOp::Resize { volume: delta, blocks: FULL_DELTA_BLOCKS });
+            self.sizes.insert(delta, Some(FULL_DELTA_BLOCKS));
+        }
+    }
+
     /// Removes the blocks that a range has as a whole.
     fn clear(&mut self, volume: VolumeId, range: BlockRange) {
-        if range.blocks() == WHOLE_VOLUME_BLOCKS {
+        let Some(delta) = volume.delta().filter(|delta| self.is_used(*delta)) else { return };
+        let (whole, held) = (split(range), self.size(volume).unwrap_or(0) / LBAS_PER_BLOCK);
+        if range.blocks() == WHOLE_VOLUME_BLOCKS || (whole.first, whole.end.min(held)) == (0, held) {
             return self.remove(volume);
         }
-        if let Some(delta) = volume.delta().filter(|delta| self.is_used(*delta)) {
-            let whole = split(range);
-            self.fill(delta, (whole.first, whole.end), FillValue::Hole);
+        if self.is_coarse || whole.first >= whole.end {
+            // Its pages cannot be changed: it keeps too much.
+            if self.is_coarse && !self.is_full(delta) {
+                self.add_more(volume);
+            }
+            return;
         }
+        if self.is_full(delta) {
+            let blocks = delta_blocks(held * LBAS_PER_BLOCK);
+            self.ops.push(LogOp::Resize { volume: delta, blocks });
+            self.sizes.insert(delta, Some(blocks));
+            self.fill(delta, (0, held), FillValue::Zero);
+        }
+        self.fill(delta, (whole.first, whole.end), FillValue::Hole);
     }
 
     /// Fills the part of a range of 4 KiB blocks that a delta has.
@@ -231,9 +304,19 @@ impl<'a> Draft<'a> {
     fn is_used(&self, delta: VolumeId) -> bool {
         match self.sizes.get(&delta) {
             Some(size) => size.is_some(),
-            None => self.state.volumes.get(&delta).is_some_and(|held| held.root.mapped > 0),
+            None => self.state.volumes.get(&delta).is_some_and(has_blocks),
         }
     }
+
+    /// True if a delta has all blocks of its volume, without a page.
+    fn is_full(&self, delta: VolumeId) -> bool {
+        self.size(delta) == Some(FULL_DELTA_BLOCKS)
+    }
+}
+
+/// True if the delta with this map has blocks.
+fn has_blocks(delta: &Volume) -> bool {
+    delta.root.mapped > 0 || delta.blocks == FULL_DELTA_BLOCKS
 }
 
 /// Returns the size of the delta of a volume of this size: that of a whole tree of the map.

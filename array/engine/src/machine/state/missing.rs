@@ -74,18 +74,22 @@ impl ArrayState {
         let mut missing = Vec::new();
         let has_copies = ops.iter().any(|op| matches!(op, LogOp::Copy { .. } | LogOp::CopyVolume { .. }));
         let may_be_shared = has_copies.then_some((0, u64::MAX));
-        let (mut copied, mut made) = (Copied::default(), None);
+        let (mut copied, mut made) = (Copied::default(), FxHashMap::default());
         for op in ops {
             match op {
+                // It has no page yet.
+                LogOp::Fill { volume, .. } | LogOp::Resize { volume, .. } if made.contains_key(volume) => {}
                 LogOp::Fill { volume, range, .. } => {
                     self.missing_in(*volume, *range, Need::Edit { may_be_shared }, &mut missing);
                 }
                 LogOp::CopyVolume { source, destination } => {
                     self.missing_in_copy_volume(*source, *destination, &mut copied, &mut missing);
                 }
-                LogOp::Create { volume, blocks } => made = Some((*volume, Root::empty(blocks / LBAS_PER_BLOCK))),
+                LogOp::Create { volume, blocks } => {
+                    made.insert(*volume, Root::empty(blocks / LBAS_PER_BLOCK));
+                }
                 LogOp::Copy { source, from, destination, to } => {
-                    let new = made.filter(|(volume, _)| volume == destination).map(|(_, root)| root);
+                    let new = made.get(destination).copied();
                     if let Some(root) = new.or_else(|| self.root(*destination)) {
                         self.missing_in_copy_to(*source, *from, *destination, (root, *to), &mut missing);
                     }

@@ -3,10 +3,12 @@
 
 use super::{CatalogueRecord, Mode, Open, World, failed};
 use crate::history::SimViolation;
+use crate::machine::Answers;
 use crate::pair::bug::PairBug;
 use crate::pair::contents::{PairContents, STREAM, bytes_of};
 use engine::{
-    DeltaMode, DeltaOp, ExtentState, Gate, LogOp, NewPeriod, Op, Role, StreamRecord, StreamStatus, WHOLE_VOLUME_BLOCKS,
+    DeltaMode, DeltaOp, ExtentState, Gate, LogOp, NewPeriod, Op, Role, StreamRecord, StreamStatus, Tag,
+    WHOLE_VOLUME_BLOCKS,
 };
 use std::collections::BTreeMap;
 use types::{BlockRange, Lba, Position, VolumeId};
@@ -18,6 +20,9 @@ const WHOLE_BLOCKS: u64 = 8;
 /// Most changes of volumes that the target repeats; the record has room for others.
 const MOST_REPEATED: usize = 16;
 
+/// Most steps of an array that cannot read a page.
+const MOST_BLIND: u32 = 500;
+
 /// Blocks of volumes.
 type Parts = Vec<(VolumeId, BlockRange)>;
 
@@ -25,12 +30,50 @@ impl World<'_> {
     /// Adds the tail of an array that begins to serve alone to its deltas.
     pub(super) fn add_tail(&mut self, node: usize) -> Result<(), SimViolation> {
         let StreamStatus { period, tail, .. } = self.status(node)?;
+        let add = Op::Delta(DeltaOp::AddTail { stream: STREAM, period });
+        let is_blind = self.is_quiet(node) && self.rng.percent(80) && self.is_stored(node)?;
         // Refused if another period begins before. Changes of hosts wait until one is carried out.
-        self.submit(node, Op::Delta(DeltaOp::AddTail { stream: STREAM, period }), Open::Lax)?;
-        if self.bug == Some(PairBug::TailNotInDelta) {
+        let tag = self.submit(node, add.clone(), Open::Lax)?;
+        let mut lost = if is_blind { self.lose_pages(node, tag)? } else { 0 };
+        if lost > 0 && self.status(node)?.awaits_tail {
+            // It needs the slots of its pages.
+            self.submit(node, add, Open::Lax)?;
+            lost = 0;
+        }
+        self.totals.lost_pages += u64::from(lost > 0);
+        let is_forgotten = match self.bug {
+            Some(PairBug::TailNotInDelta) => true,
+            Some(PairBug::LostPageForgotten) => lost > 0,
+            _ => false,
+        };
+        if is_forgotten {
             tail.unwrap_or_default().into_iter().for_each(|(volume, range)| self.defer_clear(node, volume, range));
         }
         Ok(())
+    }
+
+    /// Stores the pages of an array, so that those which do not fit into its memory leave it.
+    fn is_stored(&mut self, node: usize) -> Result<bool, SimViolation> {
+        let wanted = self.nodes[node].core()?.request_checkpoint();
+        self.run_until(|world| Ok(world.nodes[node].core()?.checkpoints() >= wanted))?;
+        let mut answers = Answers::new();
+        let is_idle = self.nodes[node].drain(&mut answers);
+        self.process(node, answers)?;
+        Ok(is_idle && self.is_quiet(node))
+    }
+
+    /// Runs an array until it has answered a request. Reads of pages fail. Returns their number.
+    fn lose_pages(&mut self, node: usize, tag: Tag) -> Result<u64, SimViolation> {
+        let mut lost = 0;
+        for _ in 0..MOST_BLIND {
+            if !self.open.contains_key(&(node, tag)) {
+                break;
+            }
+            let mut answers = Answers::new();
+            lost += self.nodes[node].step_blind(&mut answers);
+            self.process(node, answers)?;
+        }
+        Ok(lost)
     }
 
     /// Notes a record that an array has ordered while it serves alone, before it is among its
