@@ -23,7 +23,11 @@ pub enum DeltaMode {
     Source,
 }
 
-/// A request about deltas. None of them is reported to the peer or has a position.
+/// Most ranges of one request about deltas. Claims of that many are compared with each other.
+pub const MAX_DELTA_RANGES: usize = 1024;
+
+/// A request about deltas. None of them is reported to the peer or has a position. After some
+/// steps of a long one, other requests run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeltaOp {
     /// Adds the tail of the stream to the deltas, and empties the tail. Changes of hosts wait for
@@ -42,8 +46,8 @@ pub enum DeltaOp {
     Add {
         /// The volume.
         volume: VolumeId,
-        /// The blocks; any number and length. A 4 KiB block with a part in them is added as
-        /// a whole. They may exceed the volume, and a range of
+        /// The blocks; at most [`MAX_DELTA_RANGES`], of any length. A 4 KiB block with a part in
+        /// them is added as a whole. They may exceed the volume, and a range of
         /// [`WHOLE_VOLUME_BLOCKS`](crate::WHOLE_VOLUME_BLOCKS) is all of it.
         ranges: Vec<BlockRange>,
     },

@@ -11,7 +11,7 @@ mod service;
 mod stream_record;
 mod stream_service;
 
-pub use delta_op::{DeltaMode, DeltaOp};
+pub use delta_op::{DeltaMode, DeltaOp, MAX_DELTA_RANGES};
 pub use engine::{Engine, IoWatch};
 pub use machine::{
     Action, AuditError, Core, CreateError, Io, IoId, Options, PinnedCheckpoint, PinnedSegment, ReadPlan, RecoverError,

@@ -231,9 +231,14 @@ impl OrderedStreams {
         self.streams.get(&stream).map(|stream| stream.period)
     }
 
-    /// Returns what the tail of a stream lists, or `None` if it is all volumes.
-    pub(crate) fn tail(&self, stream: StreamId) -> Option<Vec<(VolumeId, BlockRange)>> {
-        self.streams.get(&stream).map_or(Some(Vec::new()), |stream| stream.tail.blocks())
+    /// Returns the ranges that the tail of a stream lists after the first `skipped` ones, or `None`
+    /// if the tail is all volumes.
+    pub(crate) fn tail_from(
+        &self,
+        stream: StreamId,
+        skipped: usize,
+    ) -> Option<impl Iterator<Item = (VolumeId, BlockRange)> + '_> {
+        self.streams.get(&stream).and_then(|stream| stream.tail.ranges_from(skipped))
     }
 
     /// A record is in the log that ends adding the tail to the deltas.

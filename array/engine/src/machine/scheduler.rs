@@ -24,6 +24,8 @@ pub(crate) struct Scheduler {
     memory_waiters: VecDeque<TaskId>,
     commit_waiters: VecDeque<(Lsn, TaskId)>,
     runnable: VecDeque<TaskId>,
+    /// Tasks that let others run between their steps.
+    paused: VecDeque<TaskId>,
 }
 
 impl Scheduler {
@@ -38,6 +40,7 @@ impl Scheduler {
             memory_waiters: VecDeque::new(),
             commit_waiters: VecDeque::new(),
             runnable: VecDeque::new(),
+            paused: VecDeque::new(),
         }
     }
 
@@ -186,6 +189,21 @@ impl Scheduler {
         self.runnable.push_back(id);
     }
 
+    /// Puts back a task that runs again after a pause.
+    pub(crate) fn pause(&mut self, id: TaskId, task: Task) {
+        self.park(id, task, Wait::Turn);
+        self.paused.push_back(id);
+    }
+
+    pub(crate) fn has_paused(&self) -> bool {
+        !self.paused.is_empty()
+    }
+
+    /// Ends the longest pause.
+    pub(crate) fn end_pause(&mut self) {
+        self.runnable.extend(self.paused.pop_front());
+    }
+
     /// Makes a task runnable if it waits for `reason`.
     fn wake(&mut self, id: TaskId, reason: Wait) {
         if let Some(task) = self.tasks.get_mut(&id).filter(|task| task.wait == reason) {
@@ -266,6 +284,7 @@ impl Scheduler {
         self.memory_waiters.clear();
         self.commit_waiters.clear();
         self.runnable.clear();
+        self.paused.clear();
         tasks.into_iter().map(|(_, task)| task.tag)
     }
 }

@@ -14,7 +14,8 @@ impl Core {
     /// True if [`Core::tick`] has work that nothing else starts.
     pub fn wants_tick(&self) -> bool {
         self.stopped.is_none()
-            && (self.loader.is_dropping(&self.state.map)
+            && (self.scheduler.has_paused()
+                || self.loader.is_dropping(&self.state.map)
                 || self.is_destage_due()
                 || self.is_checkpoint_due()
                 || self.space.is_cleaning_due(self.view())
@@ -25,10 +26,12 @@ impl Core {
                 || self.space.pool.is_discard_due())
     }
 
-    /// True if [`Core::tick`] should follow without a rest: there are actions, or the cleaner has
-    /// more blocks to relocate. A tick relocates only some, and hosts wait for them in a full pool.
+    /// True if [`Core::tick`] should follow without a rest: there are actions, a request has paused
+    /// for others, or the cleaner has more blocks to relocate. A tick relocates only some, and
+    /// hosts wait for them in a full pool.
     pub fn must_tick_again(&self) -> bool {
-        self.has_actions() || (self.stopped.is_none() && self.space.is_relocation_due(self.view()))
+        let is_due = || self.scheduler.has_paused() || self.space.is_relocation_due(self.view());
+        self.has_actions() || (self.stopped.is_none() && is_due())
     }
 
     /// Runs background work. Bounded.
@@ -56,6 +59,7 @@ impl Core {
         if !self.loader.is_loading() {
             self.scheduler.wake_memory_waiters();
         }
+        self.scheduler.end_pause();
         self.run_woken();
     }
 

@@ -17,6 +17,9 @@ use bytes::Bytes;
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
 use wal::LogOp;
 
+/// Steps of a request about deltas before others run: its ranges may be a tail.
+const DELTA_STEPS_PER_TURN: u32 = 4;
+
 /// Result of a step of a task.
 enum Step {
     /// The task waits in the queue of what will wake it.
@@ -90,6 +93,7 @@ impl Core {
 
     fn step_task(&mut self, id: TaskId) {
         let Some(mut task) = self.scheduler.take(id) else { return };
+        let mut left = DELTA_STEPS_PER_TURN;
         loop {
             let step = self.step(id, &mut task);
             if let (Some(error), false) = (self.refusal_of(&task.op), matches!(step, Step::HandedOut)) {
@@ -97,7 +101,9 @@ impl Core {
                 return self.dispatcher.complete(task.tag, Err(error));
             }
             match step {
-                Step::Again => {}
+                Step::Again if !matches!(task.op, Op::Delta(_)) => {}
+                Step::Again if left == 0 => return self.scheduler.pause(id, task),
+                Step::Again => left -= 1,
                 Step::Wait(wait) => return self.scheduler.park(id, task, wait),
                 Step::HandedOut => return self.scheduler.release(id, &mut task),
                 Step::Replied(Err(error)) => return self.fail_task(id, task, error),

@@ -79,7 +79,12 @@ impl Tail {
 
     /// Returns the changed blocks, or `None` if any block may be.
     pub(super) fn blocks(&self) -> Option<Vec<(VolumeId, BlockRange)>> {
-        let ranges = || self.listed().flat_map(|record| record.ranges.iter().copied()).collect();
+        self.ranges_from(0).map(Iterator::collect)
+    }
+
+    /// As [`Tail::blocks`], without the first `skipped` ranges.
+    pub(super) fn ranges_from(&self, skipped: usize) -> Option<impl Iterator<Item = (VolumeId, BlockRange)> + '_> {
+        let ranges = || self.listed().flat_map(|record| record.ranges.iter().copied()).skip(skipped);
         self.unlisted.is_none().then(ranges)
     }
 }

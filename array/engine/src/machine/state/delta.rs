@@ -47,34 +47,37 @@ impl ArrayState {
     /// whether it is the last one. Coarse as in [`ArrayState::delta_ops`].
     pub(crate) fn delta_record(&self, op: &DeltaOp, done: u64, is_coarse: bool) -> (Vec<LogOp>, bool) {
         let mut draft = Draft::new(self, is_coarse);
-        let mut step = |ranges: &mut dyn Iterator<Item = (VolumeId, BlockRange)>, is_added: bool| {
-            let mut left = ranges.skip(done as usize);
-            for (volume, range) in left.by_ref().take(UNMAP_STEP_RANGES) {
+        let mut step = |mut ranges: &mut dyn Iterator<Item = (VolumeId, BlockRange)>, is_added: bool| {
+            for (volume, range) in Iterator::take(&mut ranges, UNMAP_STEP_RANGES) {
                 match volume.delta() {
                     Some(delta) if is_added && draft.is_full(delta) => {}
                     _ if is_added => draft.add(volume, range),
                     _ => draft.clear(volume, range),
                 }
             }
-            left.next().is_none()
+            ranges.next().is_none()
         };
+        let done = done as usize;
         let is_last = match op {
-            DeltaOp::AddTail { stream, .. } => step(&mut self.tail_of(*stream).into_iter(), true),
-            DeltaOp::Add { volume, ranges } => step(&mut ranges.iter().map(|range| (*volume, *range)), true),
-            DeltaOp::Clear { volume, ranges } => step(&mut ranges.iter().map(|range| (*volume, *range)), false),
+            DeltaOp::AddTail { stream, .. } => match self.streams.tail_from(*stream, done) {
+                Some(mut ranges) => step(&mut ranges, true),
+                None => step(&mut self.volumes_of(*stream).into_iter().skip(done), true),
+            },
+            DeltaOp::Add { volume, ranges } => step(&mut ranges.iter().skip(done).map(|range| (*volume, *range)), true),
+            DeltaOp::Clear { volume, ranges } => {
+                step(&mut ranges.iter().skip(done).map(|range| (*volume, *range)), false)
+            }
             DeltaOp::Next { .. } => true,
         };
         (draft.ops, is_last)
     }
 
-    /// Returns what the tail of a stream lists: all of its volumes if it lists no ranges.
-    fn tail_of(&self, stream: StreamId) -> Vec<(VolumeId, BlockRange)> {
-        self.streams.tail(stream).unwrap_or_else(|| {
-            let is_own = |volume: &&VolumeId| volume.stream() == Some(stream) && !volume.is_delta();
-            let mut volumes: Vec<VolumeId> = self.volumes.keys().filter(is_own).copied().collect();
-            volumes.sort_unstable();
-            volumes.into_iter().map(|volume| (volume, whole_volume())).collect()
-        })
+    /// Returns all volumes of a stream, as its tail would list them.
+    fn volumes_of(&self, stream: StreamId) -> Vec<(VolumeId, BlockRange)> {
+        let is_own = |volume: &&VolumeId| volume.stream() == Some(stream) && !volume.is_delta();
+        let mut volumes: Vec<VolumeId> = self.volumes.keys().filter(is_own).copied().collect();
+        volumes.sort_unstable();
+        volumes.into_iter().map(|volume| (volume, whole_volume())).collect()
     }
 
     /// True if a peer may lack blocks of a stream's volumes that are in their deltas.

@@ -1,7 +1,7 @@
 //! Checks of a request before any of it is executed.
 
 use super::ArrayState;
-use crate::delta_op::DeltaOp;
+use crate::delta_op::{DeltaOp, MAX_DELTA_RANGES};
 use crate::machine::backpressure::payload_bytes;
 use crate::machine::ordered::volumes_of;
 use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
@@ -61,7 +61,11 @@ impl ArrayState {
             Op::Follow(_) => Ok(()),
             Op::Delta(DeltaOp::AddTail { .. }) => Ok(()),
             // The peer's volume may be larger.
-            Op::Delta(DeltaOp::Add { volume, .. } | DeltaOp::Clear { volume, .. }) => self.size(*volume).map(drop),
+            Op::Delta(DeltaOp::Add { volume, ranges } | DeltaOp::Clear { volume, ranges }) => {
+                let is_short = ranges.len() <= MAX_DELTA_RANGES;
+                let is_short = if is_short { Ok(()) } else { Err(OpError::Malformed("more than 1024 ranges")) };
+                is_short.and(self.size(*volume).map(drop))
+            }
             Op::Delta(DeltaOp::Next { volume, from, .. }) => {
                 let blocks = self.size(*volume)?;
                 if !from.0.is_multiple_of(LBAS_PER_BLOCK) {

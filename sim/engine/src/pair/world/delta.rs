@@ -7,8 +7,8 @@ use crate::machine::Answers;
 use crate::pair::bug::PairBug;
 use crate::pair::contents::{PairContents, STREAM, bytes_of};
 use engine::{
-    DeltaMode, DeltaOp, ExtentState, Gate, LogOp, NewPeriod, Op, Role, StreamRecord, StreamStatus, Tag,
-    WHOLE_VOLUME_BLOCKS,
+    DeltaMode, DeltaOp, ExtentState, Gate, LogOp, MAX_DELTA_RANGES, NewPeriod, Op, Role, StreamRecord, StreamStatus,
+    Tag, WHOLE_VOLUME_BLOCKS,
 };
 use std::collections::BTreeMap;
 use types::{BlockRange, Lba, Position, VolumeId};
@@ -134,7 +134,10 @@ impl World<'_> {
         let made = self.catalogue(&mut mask)?;
         for volume in self.volumes(source)?.into_keys() {
             let ranges: Vec<_> = mask.iter().filter(|(other, _)| *other == volume).map(|(_, range)| *range).collect();
-            self.submit(source, Op::Delta(DeltaOp::Add { volume, ranges }), Open::Own)?;
+            for some in ranges.chunks(MAX_DELTA_RANGES) {
+                let add = DeltaOp::Add { volume, ranges: some.to_vec() };
+                self.submit(source, Op::Delta(add), Open::Own)?;
+            }
         }
         if !self.run_until(|world| Ok(world.is_quiet(source)))? {
             return Ok(false);
