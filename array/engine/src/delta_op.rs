@@ -60,6 +60,9 @@ pub enum DeltaOp {
     Clear {
         /// The volume.
         volume: VolumeId,
+        /// The period when the peer had the blocks. Refused in any other one: blocks may have been
+        /// added since.
+        period: Period,
         /// The blocks, as in [`DeltaOp::Add`].
         ranges: Vec<BlockRange>,
     },

@@ -403,7 +403,8 @@ fn clear_waits_for_changes_of_its_range() {
     let mut pair = serving(DeltaMode::Source);
     pair.add(1, &[(0, 64)]);
     pair.core.submit(Op::Zero { volume: volume(1), range: range(9, 1) }, 1);
-    let clear = |start| Op::Delta(DeltaOp::Clear { volume: volume(1), ranges: vec![range(start, 8)] });
+    let clear =
+        |start| Op::Delta(DeltaOp::Clear { volume: volume(1), period: Period(1), ranges: vec![range(start, 8)] });
     pair.core.submit(clear(8), 2);
     pair.core.submit(clear(16), 3);
     // The write is not durable: nothing has sent it to the drive.
@@ -417,6 +418,46 @@ fn clear_waits_for_changes_of_its_range() {
     assert_eq!((lacking, answers.get(&2)), (56, None), "only the other range is clear");
     settle(&mut pair.core, &pair.disk);
     assert_eq!(pair.delta(1), [(0, 8), (24, 40)]);
+}
+
+#[test]
+fn late_removal_is_refused() {
+    let mut pair = serving(DeltaMode::Source);
+    pair.add(1, &[(0, 64)]);
+    let clear = |period| {
+        let (volume, ranges) = (volume(1), vec![range(0, 64)]);
+        Op::Delta(DeltaOp::Clear { volume, period: Period(period), ranges })
+    };
+    // It waits for a change, with which another period begins.
+    pair.core.submit(Op::Zero { volume: volume(1), range: range(1, 1) }, 1);
+    pair.core.submit(clear(1), 2);
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Alone).unwrap();
+    pair.add_tail();
+    let answers = settle(&mut pair.core, &pair.disk);
+    assert!(!answers.contains_key(&2), "it was answered with the tail");
+    pair.write(1, 8, 8);
+    for op in [clear(1), clear(3)] {
+        let refused = run(&mut pair.core, &pair.disk, op);
+        assert!(matches!(refused, Err(OpError::Unavailable(_))), "{refused:?}");
+    }
+    assert_eq!(pair.delta(1), [(0, 64)]);
+    pair.core.close_stream(stream()).unwrap();
+    assert!(matches!(run(&mut pair.core, &pair.disk, clear(1)), Err(OpError::Unavailable(_))));
+    assert_eq!(run(&mut pair.core, &pair.disk, clear(2)), Ok(Reply::Done), "in a closed period, too");
+    assert_eq!(pair.delta(1), []);
+}
+
+#[test]
+fn removal_in_turns_ends_with_its_period() {
+    let mut pair = serving(DeltaMode::Source);
+    pair.add(1, &[(0, BLOCKS)]);
+    let ranges = (0..250).map(|number| range(number * 16, 8)).collect();
+    pair.core.submit(Op::Delta(DeltaOp::Clear { volume: volume(1), period: Period(1), ranges }), 2);
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Alone).unwrap();
+    let answers = settle(&mut pair.core, &pair.disk);
+    assert!(matches!(answers[&2], Err(OpError::Unavailable(_))), "{answers:?}");
+    let lacking = pair.delta(1);
+    assert!(lacking.last().is_some_and(|(start, blocks)| start + blocks == BLOCKS && *blocks > 1000), "{lacking:?}");
 }
 
 #[test]

@@ -81,7 +81,11 @@ fn many_ranges_of_a_mask_run_in_turns() {
     pair.add(1, &[(0, 4096)]);
     for (tag, is_added) in [(1, true), (2, false)] {
         let (volume, ranges) = (volume(if is_added { 2 } else { 1 }), scattered(200));
-        let op = if is_added { DeltaOp::Add { volume, ranges } } else { DeltaOp::Clear { volume, ranges } };
+        let op = if is_added {
+            DeltaOp::Add { volume, ranges }
+        } else {
+            DeltaOp::Clear { volume, period: Period(1), ranges }
+        };
         let before = pair.core.usage().last.0;
         pair.core.submit(Op::Delta(op), tag);
         assert!(pair.core.usage().last.0 - before <= TURN && pair.core.wants_tick());
@@ -101,9 +105,10 @@ fn requests_have_a_limit_of_ranges() {
     let most = vec![range(0, 8); MAX_DELTA_RANGES];
     pair.run(Op::Delta(DeltaOp::Add { volume: volume(1), ranges: most.clone() }));
     let more = [most, vec![range(0, 8)]].concat();
-    for op in
-        [DeltaOp::Add { volume: volume(1), ranges: more.clone() }, DeltaOp::Clear { volume: volume(1), ranges: more }]
-    {
+    for op in [
+        DeltaOp::Add { volume: volume(1), ranges: more.clone() },
+        DeltaOp::Clear { volume: volume(1), period: Period(1), ranges: more },
+    ] {
         assert!(matches!(run(&mut pair.core, &pair.disk, Op::Delta(op)), Err(OpError::Malformed(_))));
     }
     let next = DeltaOp::Next { volume: volume(1), from: Lba(0), limit: 8 };

@@ -133,7 +133,8 @@ fn lost_page_of_a_delta_fails_no_change() {
         pair.add(1, &[(8, 8), (LEAF + 8, 8)]);
         reopen_without_pages(&mut pair);
         pair.begin(Role::Sequencer, Gate::Local, mode).unwrap();
-        let clear = DeltaOp::Clear { volume: volume(1), ranges: vec![range(8, 8)] };
+        let period = Period(pair.period);
+        let clear = DeltaOp::Clear { volume: volume(1), period, ranges: vec![range(8, 8)] };
         let lost = run_blind(&mut pair, Op::Delta(clear));
         assert!(matches!(lost, Err(OpError::MediumError { .. })), "a removal needs the page: {lost:?}");
         let unmap = Op::Unmap { volume: volume(1), ranges: vec![range(64, 8)] };

@@ -315,16 +315,19 @@ impl OrderedStreams {
             let refused = OpError::Unavailable("the period has no delta");
             if stream.delta == DeltaMode::Off { Err(refused) } else { Ok(()) }
         };
+        let is_present = |stream: StreamId, period: Period| {
+            let is_present = self.period(stream) == Some(period);
+            if is_present { Ok(()) } else { Err(OpError::Unavailable("another period has begun")) }
+        };
         if let DeltaOp::AddTail { stream, period } = op {
-            let stream = self.open(*stream, Some(Role::Sequencer))?;
-            has_delta(stream)?;
-            let is_present = *period == stream.period;
-            return if is_present { Ok(()) } else { Err(OpError::Unavailable("another period has begun")) };
+            has_delta(self.open(*stream, Some(Role::Sequencer))?)?;
+            return is_present(*stream, *period);
         }
         let volume = volume_of_delta_op(op).unwrap_or_default();
         let stream = self.of_hosted(volume)?.ok_or(OpError::Malformed("the volume is in no stream"))?;
         match op {
             DeltaOp::Add { .. } => has_delta(self.open(stream, Some(Role::Sequencer))?),
+            DeltaOp::Clear { period, .. } => is_present(stream, *period),
             _ => Ok(()),
         }
     }

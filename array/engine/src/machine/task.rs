@@ -198,7 +198,7 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
             add(*volume, lba.0, data.len() as u64 / LBA_BYTES);
         }
         Op::CompareAndWrite { volume, lba, write, .. } => add(*volume, lba.0, write.len() as u64 / LBA_BYTES),
-        Op::Unmap { volume, ranges } | Op::Delta(DeltaOp::Clear { volume, ranges }) => {
+        Op::Unmap { volume, ranges } | Op::Delta(DeltaOp::Clear { volume, ranges, .. }) => {
             ranges.iter().for_each(|range| add(*volume, range.start().0, range.blocks()));
         }
         Op::Copy { source, from, destination, to } => {

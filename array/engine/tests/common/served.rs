@@ -87,7 +87,8 @@ impl Served {
     }
 
     pub(crate) fn clear(&mut self, number: u32, ranges: Vec<BlockRange>) {
-        self.run(Op::Delta(DeltaOp::Clear { volume: volume(number), ranges }));
+        let period = self.core.stream_status(stream()).unwrap().period;
+        self.run(Op::Delta(DeltaOp::Clear { volume: volume(number), period, ranges }));
     }
 
     pub(crate) fn add_tail(&mut self) {

@@ -19,6 +19,8 @@ pub enum PairBug {
     TailNotInDelta,
     /// Leave that tail out if a page of the deltas cannot be read.
     LostPageForgotten,
+    /// A removal from a delta that is late names the present period.
+    LateRemoval,
     /// A copy that streams to the peer clears the delta of its destination.
     CopyNotPropagated,
     /// A write that streams clears blocks that it replaces in part.

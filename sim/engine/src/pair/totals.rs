@@ -23,6 +23,8 @@ pub struct PairTotals {
     pub by_delta: u64,
     /// Tails that entered the deltas although pages could not be read.
     pub lost_pages: u64,
+    /// Removals from deltas that were late.
+    pub late: u64,
     /// Blocks that the resyncs have copied.
     pub copied: u64,
 }
@@ -40,6 +42,7 @@ impl PairTotals {
         self.resyncs += other.resyncs;
         self.by_delta += other.by_delta;
         self.lost_pages += other.lost_pages;
+        self.late += other.late;
         self.copied += other.copied;
     }
 }

@@ -42,6 +42,8 @@ enum Open {
     Own,
     /// Such a request about a volume that may be gone, or smaller.
     Lax,
+    /// A removal from a delta that is late: it must be refused.
+    Late,
 }
 
 /// The record that gave the target the volumes of the source.
@@ -87,8 +89,10 @@ pub(super) struct World<'a> {
     /// Changes of volumes that an array has made alone, in order.
     born: Vec<(Period, Position, LogOp)>,
     catalogue: Option<CatalogueRecord>,
+    /// Removals of blocks that a source has sent, with their period.
+    sent: VecDeque<(VolumeId, Period, BlockRange)>,
     /// Requests that break a rule of the deltas, not submitted yet.
-    deferred: Vec<(usize, Op)>,
+    deferred: Vec<(usize, VolumeId, BlockRange)>,
     pub(super) totals: PairTotals,
 }
 
@@ -120,6 +124,7 @@ impl<'a> World<'a> {
             is_source: false,
             born: Vec::new(),
             catalogue: None,
+            sent: VecDeque::new(),
             deferred: Vec::new(),
             totals: PairTotals::default(),
         };
@@ -196,7 +201,7 @@ impl<'a> World<'a> {
     pub(super) fn stop(&mut self, node: usize, is_process_only: bool) {
         self.nodes[node].stop(is_process_only);
         self.open.retain(|(of, _), _| *of != node);
-        self.deferred.retain(|(of, _)| *of != node);
+        self.deferred.retain(|(of, ..)| *of != node);
         self.totals.crashes += 1;
         self.disconnect();
     }
@@ -357,6 +362,7 @@ impl<'a> World<'a> {
                 let holders = if self.mode == Mode::Sync { vec![0, 1] } else { vec![self.sequencer] };
                 holders.into_iter().try_for_each(|node| self.nodes[node].promise(position, "an answer"))
             }
+            (Open::Late, Err(OpError::NoSuchVolume(_) | OpError::Unavailable(_))) => Ok(()),
             // A comparison that failed, or nothing to do.
             (Open::Change(None), Ok(_) | Err(OpError::Miscompare { .. })) | (Open::Follow | Open::Own, Ok(_)) => Ok(()),
             // An earlier request has removed or resized the volume, or made it.

@@ -64,7 +64,7 @@ impl ArrayState {
                 None => step(&mut self.volumes_of(*stream).into_iter().skip(done), true),
             },
             DeltaOp::Add { volume, ranges } => step(&mut ranges.iter().skip(done).map(|range| (*volume, *range)), true),
-            DeltaOp::Clear { volume, ranges } => {
+            DeltaOp::Clear { volume, ranges, .. } => {
                 step(&mut ranges.iter().skip(done).map(|range| (*volume, *range)), false)
             }
             DeltaOp::Next { .. } => true,

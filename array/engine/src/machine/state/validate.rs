@@ -61,7 +61,7 @@ impl ArrayState {
             Op::Follow(_) => Ok(()),
             Op::Delta(DeltaOp::AddTail { .. }) => Ok(()),
             // The peer's volume may be larger.
-            Op::Delta(DeltaOp::Add { volume, ranges } | DeltaOp::Clear { volume, ranges }) => {
+            Op::Delta(DeltaOp::Add { volume, ranges } | DeltaOp::Clear { volume, ranges, .. }) => {
                 let is_short = ranges.len() <= MAX_DELTA_RANGES;
                 let is_short = if is_short { Ok(()) } else { Err(OpError::Malformed("more than 1024 ranges")) };
                 is_short.and(self.size(*volume).map(drop))

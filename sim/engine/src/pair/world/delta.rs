@@ -20,6 +20,8 @@ const WHOLE_BLOCKS: u64 = 8;
 /// Most changes of volumes that the target repeats; the record has room for others.
 const MOST_REPEATED: usize = 16;
 
+/// Most removals that are late.
+const MOST_LATE: usize = 4;
 /// Most steps of an array that cannot read a page.
 const MOST_BLIND: u32 = 500;
 
@@ -112,16 +114,31 @@ impl World<'_> {
 
     /// Submits what breaks a rule of the deltas.
     pub(super) fn submit_deferred(&mut self) -> Result<(), SimViolation> {
-        for (node, op) in std::mem::take(&mut self.deferred) {
+        for (node, volume, range) in std::mem::take(&mut self.deferred) {
             if self.nodes[node].is_up() {
-                self.submit(node, op, Open::Lax)?;
+                let period = self.status(node)?.period;
+                let clear = DeltaOp::Clear { volume, period, ranges: vec![range] };
+                self.submit(node, Op::Delta(clear), Open::Lax)?;
             }
         }
         Ok(())
     }
 
     fn defer_clear(&mut self, node: usize, volume: VolumeId, range: BlockRange) {
-        self.deferred.push((node, Op::Delta(DeltaOp::Clear { volume, ranges: vec![range] })));
+        self.deferred.push((node, volume, range));
+    }
+
+    /// Submits removals of blocks that were sent in an earlier period. Hosts may have changed these
+    /// blocks since.
+    pub(super) fn remove_late(&mut self, node: usize) -> Result<(), SimViolation> {
+        let present = self.status(node)?.period;
+        for (volume, period, range) in std::mem::take(&mut self.sent) {
+            let is_named = self.bug == Some(PairBug::LateRemoval);
+            let (period, open) = if is_named { (present, Open::Lax) } else { (period, Open::Late) };
+            self.submit(node, Op::Delta(DeltaOp::Clear { volume, period, ranges: vec![range] }), open)?;
+            self.totals.late += 1;
+        }
+        Ok(())
     }
 
     /// False if an array ends before both hold the same.
@@ -147,8 +164,8 @@ impl World<'_> {
             return Ok(false);
         }
         for volume in self.volumes(target)?.into_keys() {
-            let ranges = vec![part(0, WHOLE_VOLUME_BLOCKS)];
-            self.submit(target, Op::Delta(DeltaOp::Clear { volume, ranges }), Open::Own)?;
+            let (period, ranges) = (self.status(target)?.period, vec![part(0, WHOLE_VOLUME_BLOCKS)]);
+            self.submit(target, Op::Delta(DeltaOp::Clear { volume, period, ranges }), Open::Own)?;
         }
         if !self.run_until(|world| Ok(world.is_quiet(target)))? {
             return Ok(false);
@@ -272,6 +289,11 @@ impl World<'_> {
                 let op = Op::CompareAndWrite { volume, lba: piece.start(), compare: data.clone(), write: data };
                 self.submit(source, op, Open::Change(None))?;
                 self.totals.copied += piece.blocks();
+                let period = self.status(source)?.period;
+                self.sent.push_back((volume, period, piece));
+                if self.sent.len() > MOST_LATE {
+                    self.sent.pop_front();
+                }
             }
             if !self.run_until(|world| Ok(world.is_quiet(source)))? {
                 return Ok(false);

@@ -104,6 +104,9 @@ impl World<'_> {
                 self.host()?;
             }
             self.step()?;
+            if self.rng.percent(1) {
+                self.remove_late(winner)?;
+            }
         }
         Ok(())
     }
