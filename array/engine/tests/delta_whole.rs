@@ -204,3 +204,31 @@ fn full_delta_takes_no_page() {
     assert_eq!(pair.delta(3), [(0, 100 * LEAF + LBAS_PER_BLOCK)]);
     assert_eq!(pair.core.usage().pages, before);
 }
+
+#[test]
+fn empty_delta_has_no_pages() {
+    for mode in [DeltaMode::Alone, DeltaMode::Source] {
+        let mut pair = serving(mode);
+        let before = pair.core.usage().pages;
+        let leaves = [8, LEAF + 8];
+        for number in [1, 2] {
+            pair.add(number, &leaves.map(|at| (at, 8)));
+        }
+        assert!(pair.core.usage().pages > before);
+        leaves.into_iter().for_each(|at| pair.clear(1, vec![range(at, 8)]));
+        if mode == DeltaMode::Source {
+            // The first becomes empty by removals, the second by a copy of it and by a new size.
+            pair.copy((1, LEAF), LEAF, (2, LEAF));
+            pair.change(Change::ResizeVolume { volume: volume(2), blocks: 8 });
+        } else {
+            pair.clear(2, leaves.map(|at| range(at, 8)).to_vec());
+        }
+        settle(&mut pair.core, &pair.disk);
+        assert_eq!((pair.delta(1), pair.delta(2)), (vec![], vec![]));
+        assert_eq!(pair.core.usage().pages, before, "{mode:?}");
+        pair.core.audit(&pair.disk).unwrap();
+        pair.reopen();
+        settle(&mut pair.core, &pair.disk);
+        assert_eq!((pair.core.usage().pages, pair.delta(1)), (before, vec![]), "{mode:?}");
+    }
+}

@@ -144,6 +144,7 @@ impl Core {
             }
             core.state.map.fill(root, split.first, split.end, fill_ref(fill));
         });
+        self.drop_empty_delta(volume);
     }
 
     fn apply_same(&mut self, volume: VolumeId, range: BlockRange, pattern: &Bytes) {
@@ -173,6 +174,7 @@ impl Core {
         };
         self.state.map.store(&mut root, target, &pieces);
         self.state.volumes.set_root(destination, root);
+        self.drop_empty_delta(destination);
     }
 
     fn apply_resize(&mut self, volume: VolumeId, blocks: u64) {
@@ -185,6 +187,18 @@ impl Core {
             self.state.map.grow(&mut root, blocks / LBAS_PER_BLOCK);
         }
         self.state.volumes.insert(volume, Volume { blocks, root });
+        self.drop_empty_delta(volume);
+    }
+
+    /// Drops the pages of a delta without blocks: reading them would take as long as before.
+    fn drop_empty_delta(&mut self, delta: VolumeId) {
+        if let Some(mut root) = self.state.root(delta).filter(|_| delta.is_delta())
+            && root.mapped == 0
+            && root.reference != Ref::HOLE
+        {
+            self.state.map.release(std::mem::replace(&mut root.reference, Ref::HOLE));
+            self.state.volumes.set_root(delta, root);
+        }
     }
 
     /// Shares the map of the source from its root on, or from below pages whose counts are full.
