@@ -98,11 +98,13 @@ struct Salvaged {
     checkpoint: Option<u64>,
 }
 
-/// Blocks of a volume that cannot be read.
+/// Blocks of a volume, or of its delta, that cannot be read.
 #[derive(Serialize)]
 struct Lost<'r> {
     volume: u64,
     name: Option<&'r str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_of_delta: bool,
     #[serde(flatten)]
     ranges: &'r ::fsck::UnreadableRanges,
 }
@@ -217,10 +219,10 @@ fn json(outcome: &Outcome) -> Json<'_> {
         lost: report
             .unreadable
             .iter()
-            .map(|(volume, ranges)| Lost {
-                volume: volume.0,
-                name: outcome.names.get(volume).map(String::as_str),
-                ranges,
+            .map(|(volume, ranges)| {
+                let owner = volume.volume_of_delta().unwrap_or(*volume);
+                let name = outcome.names.get(&owner).map(String::as_str);
+                Lost { volume: owner.0, name, is_of_delta: volume.is_delta(), ranges }
             })
             .collect(),
     }
@@ -251,9 +253,11 @@ fn text(file: &Path, outcome: &Outcome) -> String {
     for (volume, ranges) in &report.unreadable {
         let runs: Vec<String> = ranges.runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
         let blocks = ranges.blocks;
-        let (id, runs) = (volume.0, runs.join(" "));
-        let name = names.get(volume).map(|name| format!("{name}, ")).unwrap_or_default();
-        say(format!("lost: {blocks} blocks of 512 bytes of volume {name}id {id}: {runs} (first block + count)"));
+        let owner = volume.volume_of_delta().unwrap_or(*volume);
+        let part = if volume.is_delta() { "the delta of " } else { "" };
+        let (id, runs) = (owner.0, runs.join(" "));
+        let name = names.get(&owner).map(|name| format!("{name}, ")).unwrap_or_default();
+        say(format!("lost: {blocks} blocks of 512 bytes of {part}volume {name}id {id}: {runs} (first block + count)"));
     }
     if let Some(checkpoint) = report.checkpoint {
         say(format!(

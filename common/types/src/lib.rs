@@ -44,7 +44,10 @@ pub struct Lsn(pub u64);
 
 impl std::fmt::Display for VolumeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "vol{}", self.0)
+        match self.volume_of_delta() {
+            Some(volume) => write!(f, "the delta of vol{}", volume.0),
+            None => write!(f, "vol{}", self.0),
+        }
     }
 }
 

@@ -114,6 +114,7 @@ mod tests {
             let delta = volume.delta().unwrap();
             assert!(delta.is_delta() && !volume.is_delta() && !volumes.contains(&delta));
             assert_eq!((delta.stream(), delta.delta()), (Some(stream), None));
+            assert_eq!(delta.to_string(), format!("the delta of {volume}"));
         }
         for plain in [1, 1 << 31, (1 << 63) - 1].map(VolumeId) {
             assert!(plain.delta().is_none() && !plain.is_delta());

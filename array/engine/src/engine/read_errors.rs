@@ -46,12 +46,14 @@ impl ReadErrors {
     }
 }
 
-/// Describes `blocks` unreadable blocks of a volume. `runs` are the first of them, as first block
-/// and length.
+/// Describes `blocks` unreadable blocks of a volume or of its delta. `runs` are the first of them,
+/// as first block and length.
 pub(super) fn unreadable(volume: VolumeId, blocks: u64, runs: &[(u64, u64)]) -> Damage {
     let runs: Vec<String> = runs.iter().map(|(start, blocks)| format!("{start}+{blocks}")).collect();
     let plural = if blocks == 1 { "block" } else { "blocks" };
-    let description = format!("{blocks} {plural} of 4 KiB cannot be read: {} (first block + blocks)", runs.join(" "));
+    let (volume, part) = volume.volume_of_delta().map_or((volume, ""), |owner| (owner, " of its delta"));
+    let runs = runs.join(" ");
+    let description = format!("{blocks} {plural} of 4 KiB{part} cannot be read: {runs} (first block + blocks)");
     Damage { volume: Some(volume), description }
 }
 
@@ -66,6 +68,15 @@ pub(super) fn described(volume: VolumeId, ranges: &UnreadableRanges) -> Damage {
 mod tests {
     use super::*;
     use types::Lba;
+
+    #[test]
+    fn damage_of_a_delta_names_its_volume() {
+        let volume = types::StreamId::new(5).unwrap().volume(3);
+        let ranges = UnreadableRanges { blocks: 16, runs: vec![(80, 16)] };
+        let found = described(volume.delta().unwrap(), &ranges);
+        let description = "2 blocks of 4 KiB of its delta cannot be read: 10+2 (first block + blocks)".to_owned();
+        assert_eq!(found, Damage { volume: Some(volume), description });
+    }
 
     #[test]
     fn read_errors_are_kept_by_volume_until_a_scrub() {

@@ -137,8 +137,10 @@ fn salvage(disk: &dyn Disk) -> Result<SalvageReport, Problem> {
     let lost =
         || report.unreadable.iter().flat_map(|(volume, ranges)| ranges.runs.iter().map(move |run| (volume, run)));
     for (volume, (first, blocks)) in lost().take(MAX_REPORTED_RANGES) {
-        let name = names.get(volume).map_or("", String::as_str);
-        tracing::error!("lost: volume {name} ({:08X}), LBA {first}, {blocks} blocks of 512 bytes", volume.0);
+        let owner = volume.volume_of_delta().unwrap_or(*volume);
+        let part = if volume.is_delta() { "the delta of " } else { "" };
+        let name = names.get(&owner).map_or("", String::as_str);
+        tracing::error!("lost: {part}volume {name} ({:08X}), LBA {first}, {blocks} blocks of 512 bytes", owner.0);
     }
     let more = lost().count().saturating_sub(MAX_REPORTED_RANGES);
     if more > 0 {
