@@ -62,6 +62,37 @@ fn alone_copies_of_volumes_take_the_delta() {
 }
 
 #[test]
+fn alone_volume_made_again_takes_the_delta() {
+    let again = |number| {
+        let destination = volume(number);
+        Op::Change(vec![
+            Change::DeleteVolume { volume: destination },
+            Change::CopyVolume { source: volume(1), destination },
+        ])
+    };
+    let mut pair = serving(DeltaMode::Alone);
+    pair.write(1, 8, 8);
+    pair.write(2, 64, 8);
+    // Unlike a restore: the peer removes its volume, too, and copies its own source.
+    pair.run(again(2));
+    assert_eq!(pair.delta(2), [(8, 8)]);
+    pair.write(1, 2048, 8);
+    assert_eq!(pair.delta(2), [(8, 8)], "of its own");
+    pair.change(Change::CopyVolume { source: volume(1), destination: volume(2) });
+    assert_eq!(pair.delta(2), [(0, BLOCKS)], "a restore");
+    pair.run(again(2));
+    assert_eq!(pair.delta(2), [(8, 8), (2048, 8)], "also from all of it");
+    pair.clear(1, vec![range(8, 8), range(2048, 8)]);
+    pair.run(again(2));
+    assert_eq!(pair.delta(2), [], "of a volume that is equal");
+    pair.write(1, 16, 8);
+    pair.run(again(2));
+    pair.core.audit(&pair.disk).unwrap();
+    pair.reopen();
+    assert_eq!(pair.delta(2), [(16, 8)]);
+}
+
+#[test]
 fn alone_resize_adds_from_the_smaller_size() {
     let mut pair = serving(DeltaMode::Alone);
     let resize = |blocks| Change::ResizeVolume { volume: volume(1), blocks };
