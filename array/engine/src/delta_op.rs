@@ -42,7 +42,8 @@ pub enum DeltaOp {
         period: Period,
     },
     /// Adds blocks that the peer may lack for another reason, such as those that it has changed
-    /// itself. Waits for no other request: it is right at any time. The stream serves with a delta.
+    /// itself. Waits for no other request: it is right at any time. A volume that is copied before
+    /// the reply may get a part of them: add them to it, too. The stream serves with a delta.
     Add {
         /// The volume.
         volume: VolumeId,

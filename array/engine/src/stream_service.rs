@@ -37,7 +37,8 @@ pub enum Role {
 /// A period that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewPeriod {
-    /// Its number, higher than that of the period before.
+    /// Its number, higher than that of each period before. The array does not store a period
+    /// without records, so the caller remembers the numbers that it has used.
     pub period: Period,
     /// The part of this engine in it.
     pub role: Role,

@@ -93,6 +93,8 @@ impl Task {
     /// Counts the present step of a request in steps as done. `data_step` is the most blocks that
     /// a step of a copy moves as data.
     pub(crate) fn finish_step(&mut self, data_step: u64) {
+        // The next step may find its pages.
+        self.is_coarse = false;
         match &self.op {
             Op::Copy { source, from, destination, to } => {
                 self.done += copy_step(source == destination, *from, *to, self.done, data_step).blocks;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
 use wal::LogOp;
 
-/// Steps of a request about deltas before others run: its ranges may be a tail.
+/// Steps after the first of a request about deltas before others run: its ranges may be a tail.
 const DELTA_STEPS_PER_TURN: u32 = 4;
 
 /// Result of a step of a task.
