@@ -197,3 +197,26 @@ fn crashes_leave_space_for_partial_unmaps() {
     (0..1000).for_each(|seed| unmap_parts_between_crashes(seed, 64 << 10));
     (0..25).for_each(|seed| unmap_parts_between_crashes(seed, 1 << 20));
 }
+
+/// A pool full of pages of the map, whose owner fails again and again: checkpoints find space.
+#[test]
+fn pool_full_of_map_pages_opens_again() {
+    let geometry = ArrayGeometry { capacity: 6 << 20, log_bytes: 512 << 10, segment_bytes: 64 << 10 };
+    let leaf = 2048;
+    let (disk, mut core) = create(geometry);
+    run(&mut core, &disk, Op::Change(vec![Change::CreateVolume { volume: VOLUME, blocks: 4096 * leaf }])).unwrap();
+    run(&mut core, &disk, Op::Zero { volume: VOLUME, range: range(0, 4096 * leaf) }).unwrap();
+    let hole = |at| Op::Unmap { volume: VOLUME, ranges: vec![range(at * leaf, 8)] };
+    let full = (0..4096).find(|at| run(&mut core, &disk, hole(*at)) == Err(OpError::NoSpace));
+    assert!(full.is_some_and(|leaves| leaves > 500), "{full:?}");
+    for opening in 0..6 {
+        core = Core::recover(&disk, None).unwrap().0;
+        settle(&mut core, &disk);
+        core.request_checkpoint();
+        settle(&mut core, &disk);
+        assert_eq!(core.stopped(), None, "opening {opening}: {:?}", core.usage());
+    }
+    run(&mut core, &disk, Op::Change(vec![Change::DeleteVolume { volume: VOLUME }])).unwrap();
+    assert!(write(&mut core, &disk, 0, data(1, UNIT)).is_err(), "the volume is gone");
+    core.audit(&disk).unwrap();
+}
