@@ -37,8 +37,8 @@ fn serve_between(pair: &mut Served, tag: u64) -> u64 {
     panic!("no answer");
 }
 
-#[test]
-fn long_tail_enters_in_turns() {
+/// An array after the first turn of request 7, which adds a long tail to the deltas.
+fn adding_a_tail() -> Served {
     let mut pair = array();
     pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Off).unwrap();
     // The tail lists a range for each 2 KiB of the log: 512.
@@ -47,6 +47,12 @@ fn long_tail_enters_in_turns() {
     let before = pair.core.usage().last.0;
     pair.core.submit(Op::Delta(DeltaOp::AddTail { stream: stream(), period: Period(pair.period) }), 7);
     assert!(pair.core.usage().last.0 - before <= TURN && pair.core.must_tick_again());
+    pair
+}
+
+#[test]
+fn long_tail_enters_in_turns() {
+    let mut pair = adding_a_tail();
     pair.core.submit(Op::Zero { volume: volume(1), range: range(8, 8) }, 8);
     let ticks = serve_between(&mut pair, 7);
     assert!(ticks >= 3, "{ticks}");
@@ -58,11 +64,7 @@ fn long_tail_enters_in_turns() {
 
 #[test]
 fn another_period_ends_a_tail_between_turns() {
-    let mut pair = array();
-    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Off).unwrap();
-    (0..2).for_each(|_| pair.run(Op::Unmap { volume: volume(2), ranges: scattered(250) }));
-    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Alone).unwrap();
-    pair.core.submit(Op::Delta(DeltaOp::AddTail { stream: stream(), period: Period(pair.period) }), 7);
+    let mut pair = adding_a_tail();
     let last = pair.core.stream_status(stream()).unwrap().position;
     let (period, role, gate) = (Period(pair.period + 1), Role::Sequencer, Gate::Local);
     let new = NewPeriod { period, role, gate, last, max_payload: 1 << 16, delta: DeltaMode::Source };

@@ -47,6 +47,7 @@ pub fn run_pair(seed: u64, bug: Option<PairBug>) -> (PairTotals, Result<(), SimV
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ValueEnum;
 
     /// Returns the first seed from 1 whose run violates an invariant.
     fn first_violation(runs: u64, bug: Option<PairBug>) -> Option<(u64, SimViolation)> {
@@ -71,26 +72,7 @@ mod tests {
 
     #[test]
     fn injected_bugs_are_found() {
-        use PairBug::{
-            AckBeforeFlush, CopyTooEarly, FollowerOutOfOrder, OwnDurability, ReadUncommitted, TailForgotten,
-            VolumeForgotten,
-        };
-        use PairBug::{
-            CopyNotPropagated, LateRemoval, LostPageForgotten, PartialClears, RestoreNotAll, SnapshotEmpty,
-            TailNotInDelta,
-        };
-        let of_delta = [
-            TailNotInDelta,
-            LostPageForgotten,
-            LateRemoval,
-            CopyNotPropagated,
-            PartialClears,
-            SnapshotEmpty,
-            RestoreNotAll,
-        ];
-        let of_order = [OwnDurability, AckBeforeFlush, FollowerOutOfOrder, CopyTooEarly, ReadUncommitted];
-        let others = [TailForgotten, VolumeForgotten];
-        for bug in of_order.into_iter().chain(of_delta).chain(others) {
+        for bug in PairBug::value_variants().iter().copied() {
             assert!(first_violation(60, Some(bug)).is_some(), "{bug:?} is not found");
         }
     }

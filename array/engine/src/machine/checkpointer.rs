@@ -31,7 +31,9 @@ use std::collections::BTreeSet;
 
 /// Most bytes of a segment in the manifest.
 const SEGMENT_ENTRY_BYTES: u64 = 25;
-/// Bytes of any entry of the manifest, rounded up.
+/// Bytes of a volume in the manifest.
+const VOLUME_ENTRY_BYTES: u64 = 40;
+/// Bytes of any other entry of the manifest, rounded up.
 const MANIFEST_ENTRY_BYTES: u64 = 32;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,10 +194,13 @@ impl Checkpointer {
     /// some KiB for each level of a tree that is dropped.
     fn manifest_bytes(&self, state: &ArrayState, pool: &Pool) -> u64 {
         let streams = state.streams.manifest_bytes();
+        // Each volume may get a delta, also in a full pool.
+        let most = if state.streams.is_empty() { 1 } else { 2 };
         state.values_bytes
             + streams
             + self.patches.manifest_bytes()
-            + (state.volumes.len() + self.directory_pages.len() + pool.segments().len()) as u64 * MANIFEST_ENTRY_BYTES
+            + most * state.volumes.len() as u64 * VOLUME_ENTRY_BYTES
+            + (self.directory_pages.len() + pool.segments().len()) as u64 * MANIFEST_ENTRY_BYTES
     }
 
     /// Grows the pool, with the next checkpoint, to the whole segments in `capacity` bytes. The

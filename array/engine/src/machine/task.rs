@@ -45,7 +45,7 @@ pub(crate) struct Task {
     pub(crate) loads: usize,
     /// Blocks of a copy, or ranges of an UNMAP, that earlier steps have done.
     pub(crate) done: u64,
-    /// One of them cannot be read.
+    /// One of the pages that it waits for cannot be read.
     pub(crate) has_lost: bool,
     /// The pages that it waits for are of deltas.
     pub(crate) is_for_delta: bool,

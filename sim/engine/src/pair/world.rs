@@ -42,6 +42,8 @@ enum Open {
     Own,
     /// Such a request about a volume that may be gone, or smaller.
     Lax,
+    /// As `Lax`, while no page can be read.
+    Blind,
     /// A removal from a delta that is late: it must be refused.
     Late,
 }
@@ -339,15 +341,10 @@ impl<'a> World<'a> {
                 self.extents.insert(tag, extents);
                 Ok(())
             }
+            (Open::Blind, Err(OpError::MediumError { .. })) => Ok(()),
             (
-                Open::Lax,
-                Ok(Reply::Done)
-                | Err(
-                    OpError::NoSuchVolume(_)
-                    | OpError::OutOfRange { .. }
-                    | OpError::Unavailable(_)
-                    | OpError::MediumError { .. },
-                ),
+                Open::Lax | Open::Blind,
+                Ok(Reply::Done) | Err(OpError::NoSuchVolume(_) | OpError::OutOfRange { .. } | OpError::Unavailable(_)),
             ) => Ok(()),
             (Open::Own | Open::Lax, Ok(Reply::Data(data))) => {
                 let numbers = numbers_of(&data).ok_or_else(|| SimViolation::new("read bytes that nothing wrote"))?;

@@ -192,7 +192,8 @@ impl Core {
 
     /// Drops the pages of a delta without blocks: reading them would take as long as before.
     fn drop_empty_delta(&mut self, delta: VolumeId) {
-        if let Some(mut root) = self.state.root(delta).filter(|_| delta.is_delta())
+        if delta.is_delta()
+            && let Some(mut root) = self.state.root(delta)
             && root.mapped == 0
             && root.reference != Ref::HOLE
         {

@@ -35,7 +35,7 @@ impl World<'_> {
         let add = Op::Delta(DeltaOp::AddTail { stream: STREAM, period });
         let is_blind = self.is_quiet(node) && self.rng.percent(80) && self.is_stored(node)?;
         // Refused if another period begins before. Changes of hosts wait until one is carried out.
-        let tag = self.submit(node, add.clone(), Open::Lax)?;
+        let tag = self.submit(node, add.clone(), if is_blind { Open::Blind } else { Open::Lax })?;
         let mut lost = if is_blind { self.lose_pages(node, tag)? } else { 0 };
         if lost > 0 && self.status(node)?.awaits_tail {
             // It needs the slots of its pages.
