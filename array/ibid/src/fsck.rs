@@ -131,7 +131,11 @@ fn check(data: Option<PathBuf>, args: &FsckArgs) -> Result<u8, Problem> {
     let Medium { disk, lock: _medium_lock, .. } = medium::open(file, purpose)?;
     located.check_array(&path, &*disk)?;
     let passphrase = args.key_file.as_deref().map(|path| keys::passphrase(path, &output::progress)).transpose()?;
-    let has_key = medium::superblock(&*disk).is_ok() || passphrase.is_some();
+    let superblock = medium::superblock(&*disk);
+    if let Some(error) = superblock.as_ref().err().filter(|error| error.is_unknown_format()) {
+        return Err(medium::unusable(file, error));
+    }
+    let has_key = superblock.is_ok() || passphrase.is_some();
     // A drive without an array, or with a damaged one, is checked as it is.
     let key = if has_key { keys::unlock(file, &*disk, passphrase.as_ref(), Purpose::Read)? } else { None };
     let disk = keys::decrypted(disk, key);

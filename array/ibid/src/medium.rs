@@ -149,6 +149,15 @@ pub(crate) fn superblock(disk: &dyn Disk) -> Result<Superblock, ondisk::Superblo
     Superblock::choose(&superblock_copies(disk))
 }
 
+/// Returns the problem of an array whose superblock cannot be used.
+pub(crate) fn unusable(path: &Path, error: &ondisk::SuperblockError) -> Problem {
+    let name = path.display();
+    Problem::new(format!("{name}: {error}")).hint(match error.is_unknown_format() {
+        true => "it may be intact: run the version of `ibid` that served it last, or a newer one".to_owned(),
+        false => format!("run `ibid fsck {name}` to see what is damaged"),
+    })
+}
+
 /// Reads the copies of the superblock. An unreadable copy counts as invalid; the quorum of the
 /// copies decides.
 pub(crate) fn superblock_copies(disk: &dyn Disk) -> [Vec<u8>; SUPERBLOCK_COPIES] {

@@ -156,6 +156,14 @@ pub enum SuperblockError {
     Geometry(#[from] GeometryError),
 }
 
+impl SuperblockError {
+    /// True if the array is of a format that this program does not know. Nothing says that it is
+    /// damaged.
+    pub fn is_unknown_format(&self) -> bool {
+        matches!(self, Self::Version(_) | Self::Features(_))
+    }
+}
+
 /// Returns the byte offset of a copy.
 pub fn superblock_offset(copy: usize) -> u64 {
     assert!(copy < SUPERBLOCK_COPIES);

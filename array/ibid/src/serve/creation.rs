@@ -10,7 +10,7 @@ use encryption::{KeyBlocks, Passphrase};
 use engine::Core;
 use ondisk::{
     ArrayGeometry, OWNER_BYTES, OWNER_OFFSET, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, Superblock,
-    SuperblockError, superblock_offset,
+    superblock_offset,
 };
 use platform::{Disk, Durability, FileDisk, files};
 use rest::Identity;
@@ -48,13 +48,8 @@ pub(super) fn open(
 
 fn opened(path: &Path) -> Result<(Medium, Superblock), Problem> {
     let medium = medium::open(path, Purpose::Write)?;
-    let superblock = superblock(&*medium.disk).map_err(|error| damaged(path, &error))?;
+    let superblock = superblock(&*medium.disk).map_err(|error| medium::unusable(path, &error))?;
     Ok((medium, superblock))
-}
-
-fn damaged(path: &Path, error: &SuperblockError) -> Problem {
-    Problem::new(format!("{}: {error}", path.display()))
-        .hint(format!("run `ibid fsck {}` to see what is damaged", path.display()))
 }
 
 /// Opens the device of a directory's array, and no other one.
@@ -75,6 +70,7 @@ fn follow(record: &DeviceRecord, device: &Path, directory: &ArrayDirectory) -> R
         Ok(superblock) => {
             Err(Problem::new(format!("{name}: it holds array {}; {of}", uuid(&superblock.array))).hint(other))
         }
+        Err(error) if error.is_unknown_format() => Err(medium::unusable(device, &error)),
         Err(error) => Err(Problem::new(format!("{name}: {error}; {of}"))
             .hint(format!("{other}; if this is the device, run `ibid fsck {name}` to see what is damaged"))),
     }
@@ -139,7 +135,7 @@ fn open_or_create_device(
     directory.erase_if_failed(disk.clone());
     create(disk, &geometry, passphrase)
         .map_err(|error| Problem::new(format!("{name}: {error:#}")).hint("check the device"))?;
-    let superblock = superblock(&**disk).map_err(|error| damaged(device, &error))?;
+    let superblock = superblock(&**disk).map_err(|error| medium::unusable(device, &error))?;
     directory.record(device, &superblock.array)?;
     tracing::info!("created array with capacity {} on {name}", format_capacity(capacity));
     Ok((medium, superblock))

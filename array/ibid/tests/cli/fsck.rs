@@ -50,6 +50,38 @@ fn fsck_reports_and_repairs_a_flipped_bit() {
     drop(scratch);
 }
 
+/// CRC32C of bytes, one bit after the other.
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0x82F6_3B78 } else { 0 })
+    })
+}
+
+#[test]
+fn array_of_a_newer_program_is_not_called_damaged() {
+    let array = Array::new("newer");
+    let path = array.scratch.0.clone();
+    let Array { served, scratch } = array;
+    assert_eq!(served.end("TERM").0, Some(0));
+    let disk = FileDisk::open(&path.join("array"), 0).unwrap();
+    for copy in 0..4 {
+        let mut bytes = [0; 4096];
+        disk.read_at(copy * COPY, &mut bytes).unwrap();
+        bytes[8..10].copy_from_slice(&99_u16.to_le_bytes());
+        let sum = crc(&bytes[..4080]);
+        bytes[4080..4084].copy_from_slice(&sum.to_le_bytes());
+        disk.write_at(copy * COPY, &[&bytes], Durability::Durable).unwrap();
+    }
+    drop(disk);
+    let serve = ibid().args(["serve", "--data"]).arg(&path).output().unwrap();
+    for (output, code) in [(fsck(&path, &[]), 8), (fsck(&path, &["--repair"]), 8), (serve, 1)] {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains("format version 99 is not supported") && text.contains("or a newer one"), "{text}");
+    }
+    drop(scratch);
+}
+
 #[test]
 fn fsck_of_a_missing_path_exits_with_8() {
     assert_eq!(fsck(Path::new("/nowhere/at/all"), &[]).status.code(), Some(8));
