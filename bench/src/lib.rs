@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a failed test panics"))]
 
 mod aged_disk;
+pub mod load;
 mod noise_disk;
 
 pub use aged_disk::{AgedDisk, VOLUME as AGED_VOLUME};

@@ -50,6 +50,7 @@ const PARTS: &[Part] = &[
     part("notify", &["types", "platform", "api", "catalog"]),
     part("console", &[]),
     part("link", &["types", "platform"]),
+    Part { name: "replication", may_use: &["types", "wal", "engine", "link"], may_test_with: &["platform", "ondisk"] },
     Part {
         name: "rest",
         may_use: &["types", "platform", "api", "catalog", "engine", "telemetry", "notify", "console", "link"],
@@ -121,6 +122,8 @@ const PARTS: &[Part] = &[
             "encryption",
             "engine",
             "telemetry",
+            "link",
+            "replication",
             "initiator",
         ],
     ),

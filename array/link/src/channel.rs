@@ -95,9 +95,27 @@ pub(crate) struct FrameWriter {
 impl FrameWriter {
     /// Sends a frame completely.
     pub(crate) async fn send(&mut self, frame: &Frame) -> Result<(), ChannelError> {
-        self.buffer.clear();
+        self.push(frame);
+        self.flush().await
+    }
+
+    /// Adds a frame to those that the next flush sends.
+    pub(crate) fn push(&mut self, frame: &Frame) {
         self.encoder.encode(frame, &mut self.buffer);
+    }
+
+    /// Returns the bytes that wait for a flush.
+    pub(crate) fn waiting(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Sends the frames that wait.
+    pub(crate) async fn flush(&mut self) -> Result<(), ChannelError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
         self.stream.write_all(&self.buffer).await?;
+        self.buffer.clear();
         Ok(self.stream.flush().await?)
     }
 

@@ -1,5 +1,5 @@
-//! The data connection of a session. Today it carries link tests; heartbeats never wait for it,
-//! because they have a connection of their own.
+//! The data connection of a session. It carries link tests and frames about pods; heartbeats never
+//! wait for it, because they have a connection of their own.
 
 use crate::frame::{Frame, Kind, MAX_BODY_BYTES};
 use crate::message::{bulk_received, one_number, test_request, test_result, two_numbers};
@@ -32,6 +32,14 @@ impl Transfer {
         let micros = self.time.as_micros().max(1);
         u64::try_from(u128::from(self.bytes) * 1_000_000 / micros).unwrap_or(u64::MAX)
     }
+}
+
+/// Takes the frames about pods.
+pub(crate) trait PodFrames: Send + Sync {
+    /// Takes a frame. An error ends the session for this reason.
+    fn receive(&self, frame: Frame) -> Result<(), String>;
+    /// No frame waits any more.
+    fn batch_ended(&self);
 }
 
 /// A data connection.
@@ -89,14 +97,31 @@ impl DataConnection {
         result.await.map_err(|_| NotSent)
     }
 
-    /// Answers the frames of the other array until the queue or the protocol ends.
-    pub(crate) async fn talk(self: &Arc<Self>, incoming: &mut mpsc::Receiver<Frame>) -> &'static str {
-        while let Some(frame) = incoming.recv().await {
-            if let Err(reason) = self.handle(&frame) {
+    /// Answers the frames of the other array, and passes those about pods on, until the queue or
+    /// the protocol ends. Returns the reason.
+    pub(crate) async fn talk(self: &Arc<Self>, incoming: &mut mpsc::Receiver<Frame>, pods: &dyn PodFrames) -> String {
+        loop {
+            let frame = match incoming.try_recv() {
+                Ok(frame) => Some(frame),
+                Err(_) => {
+                    pods.batch_ended();
+                    incoming.recv().await
+                }
+            };
+            let Some(frame) = frame else { return "the other array closed the data connection".to_owned() };
+            let handled = match frame.kind.is_of_pod() {
+                true => pods.receive(frame),
+                false => self.handle(&frame).map_err(str::to_owned),
+            };
+            if let Err(reason) = handled {
                 return reason;
             }
         }
-        "the other array closed the data connection"
+    }
+
+    /// Queues a frame about a pod; waits for a place.
+    pub(crate) async fn send(&self, frame: Frame) -> Result<(), NotSent> {
+        self.outgoing.send(frame).await
     }
 
     fn handle(self: &Arc<Self>, frame: &Frame) -> Result<(), &'static str> {

@@ -149,6 +149,6 @@ async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<SessionEnd, L
     in_time(&address, greet(&mut data, &shared.hello(Purpose::Data, hello.session))).await?;
     shared.note_name(peer, &hello.name).await;
     let (session, run) = running::begin(shared, peer, channel, &hello, hello.session);
-    let (end, _) = tokio::join!(run, running::carry_data(peer.clone(), session, data));
+    let (end, _) = tokio::join!(run, running::carry_data(shared.clone(), peer.clone(), session, data));
     Ok(end)
 }

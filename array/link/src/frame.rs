@@ -33,6 +33,9 @@ const _: () = assert!(HEADER_BYTES == 32);
 /// Longest body of any kind, in bytes.
 pub const MAX_BODY_BYTES: u32 = 64 << 10;
 
+/// Bytes before the content of a [`Kind::Record`].
+pub const RECORD_HEADER_BYTES: u32 = 16;
+
 /// The kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -59,11 +62,17 @@ pub enum Kind {
     TestRequest = 10,
     /// The result of a requested link test.
     TestResult = 11,
+    /// A record of a pod's stream, or its first part.
+    Record = 12,
+    /// The next part of a record that does not fit into one frame.
+    RecordPart = 13,
+    /// The position up to which a pod's stream is durable at the sender.
+    Durable = 14,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Hello,
         Self::Refuse,
         Self::Introduce,
@@ -75,10 +84,18 @@ impl Kind {
         Self::BulkReceived,
         Self::TestRequest,
         Self::TestResult,
+        Self::Record,
+        Self::RecordPart,
+        Self::Durable,
     ];
 
     fn numbered(number: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u16 == number)
+    }
+
+    /// True for frames about a pod.
+    pub fn is_of_pod(self) -> bool {
+        matches!(self, Self::Record | Self::RecordPart | Self::Durable)
     }
 
     /// Returns the least and the greatest length of a body. That of a `Hello` depends on its
@@ -92,23 +109,36 @@ impl Kind {
             Self::Disconnect => (0, 0),
             Self::Bulk => (1, MAX_BODY_BYTES),
             Self::BulkReceived | Self::TestRequest => (4, 4),
+            Self::Record => (RECORD_HEADER_BYTES + 1, MAX_BODY_BYTES),
+            Self::RecordPart => (1, MAX_BODY_BYTES),
+            Self::Durable => (8, 8),
         }
     }
 }
 
-/// A frame about the link itself.
+/// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its kind.
     pub kind: Kind,
+    /// The number of the pod that it is about; 0 if it is about the link itself.
+    pub pod: u64,
+    /// The period of the pod; 0 if it is about the link itself.
+    pub period: u64,
     /// Its body.
     pub body: Bytes,
 }
 
 impl Frame {
-    /// Creates a frame. The body must be within the bounds of the kind.
+    /// Creates a frame about the link. The body must be within the bounds of the kind.
     pub fn new(kind: Kind, body: impl Into<Bytes>) -> Self {
-        Self { kind, body: body.into() }
+        Self { kind, pod: 0, period: 0, body: body.into() }
+    }
+
+    /// Creates a frame about a pod, whose number is not 0. The body must be within the bounds of
+    /// the kind.
+    pub fn of_pod(kind: Kind, pod: u64, period: u64, body: impl Into<Bytes>) -> Self {
+        Self { kind, pod, period, body: body.into() }
     }
 
     /// Returns the length of header and body in bytes.
@@ -142,6 +172,9 @@ pub enum FrameError {
     /// A field that must be 0 is not.
     #[error("frame {0:?} with a reserved field set")]
     Reserved(Kind),
+    /// A frame about a pod names none.
+    #[error("frame {0:?} about no pod")]
+    NoPod(Kind),
 }
 
 /// Numbers and writes the frames of one direction.
@@ -157,8 +190,8 @@ impl Encoder {
             length: u32::try_from(frame.body.len()).unwrap_or(u32::MAX).into(),
             kind: (frame.kind as u16).into(),
             flags: 0.into(),
-            pod: 0.into(),
-            period: 0.into(),
+            pod: frame.pod.into(),
+            period: frame.period.into(),
             sequence: self.next.into(),
         };
         self.next += 1;
@@ -189,8 +222,12 @@ impl Decoder {
         if !(least..=most).contains(&length) {
             return Err(FrameError::Length { kind, length });
         }
-        if header.flags.get() != 0 || header.pod.get() != 0 || header.period.get() != 0 {
+        let (pod, period) = (header.pod.get(), header.period.get());
+        if header.flags.get() != 0 || (!kind.is_of_pod() && (pod != 0 || period != 0)) {
             return Err(FrameError::Reserved(kind));
+        }
+        if kind.is_of_pod() && pod == 0 {
+            return Err(FrameError::NoPod(kind));
         }
         let found = header.sequence.get();
         if found != self.next {
@@ -204,7 +241,7 @@ impl Decoder {
         self.next += 1;
         input.advance(HEADER_BYTES);
         let body = input.split_to(total - HEADER_BYTES).freeze();
-        Ok(Some(Frame { kind, body }))
+        Ok(Some(Frame { kind, pod, period, body }))
     }
 }
 
@@ -255,6 +292,18 @@ mod tests {
             assert_eq!(refused(field, &[1]), FrameError::Reserved(Kind::Ping));
         }
         assert_eq!(refused(24, &[5]), FrameError::Sequence { expected: 0, found: 5 });
+    }
+
+    #[test]
+    fn frame_about_a_pod_names_it() {
+        let frame = Frame::of_pod(Kind::Durable, 5, 7, vec![3, 0, 0, 0, 0, 0, 0, 0]);
+        let golden = "080000000e00000005000000000000000700000000000000000000000000000003000000\
+                      00000000";
+        let mut bytes = encoded(std::slice::from_ref(&frame));
+        assert_eq!(types::hex::encode(&bytes), golden);
+        assert_eq!(Decoder::default().next(&mut bytes.clone()), Ok(Some(frame)));
+        bytes[8] = 0;
+        assert_eq!(Decoder::default().next(&mut bytes), Err(FrameError::NoPod(Kind::Durable)));
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub fn fuzz_frames(data: &[u8]) {
             Kind::BulkReceived | Kind::TestRequest => assert!(one_number(&frame.body).is_some()),
             Kind::Introduce | Kind::Accept => assert_eq!(frame.body.len(), 32),
             Kind::Disconnect => assert!(frame.body.is_empty()),
-            Kind::Bulk => assert!(frame.body.len() <= MAX_BODY_BYTES as usize),
+            Kind::Bulk | Kind::Record | Kind::RecordPart => assert!(frame.body.len() <= MAX_BODY_BYTES as usize),
+            Kind::Durable => assert!(frame.pod != 0 && frame.body.len() == 8),
         }
     }
     assert!(input.capacity() <= data.len().max(2 * (HEADER_BYTES + MAX_BODY_BYTES as usize)));
@@ -51,6 +52,8 @@ mod tests {
             Refusal::new(Cause::Key, "used").encode(),
             bulk_received(7),
             Frame::new(Kind::Bulk, vec![1; 100]),
+            Frame::of_pod(Kind::Record, 1, 1, vec![2; 100]),
+            Frame::of_pod(Kind::Durable, 1, 1, vec![3; 8]),
         ];
         for _ in 0..20_000 {
             let (mut encoder, mut stream) = (Encoder::default(), BytesMut::new());

@@ -5,7 +5,7 @@
 //! are lost. A session has a control connection and a data connection, so that heartbeats never
 //! wait for data.
 //!
-//! No replicated data crosses a link yet.
+//! Frames about pods are passed to a [`PodReceiver`], together with their session.
 
 mod address;
 mod channel;
@@ -25,6 +25,7 @@ mod listener;
 mod message;
 mod peer;
 mod pipe;
+mod pods;
 mod remote;
 mod rtt;
 mod running;
@@ -42,11 +43,12 @@ pub use control::GIVE_UP_AFTER;
 pub use data::Transfer;
 pub use distance::{Cut, Distance, DistanceError};
 pub use error::LinkError;
-pub use frame::{Decoder, Encoder, Frame, FrameError, HEADER_BYTES, Kind, MAX_BODY_BYTES};
+pub use frame::{Decoder, Encoder, Frame, FrameError, HEADER_BYTES, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
 pub use hello::{Hello, HelloError, PROTOCOLS, ProtocolRange, Purpose};
 pub use identity::{IDENTITY_FILES, IdentityError};
 pub use key::{ConnectionKey, KEY_LIFETIME, MistypedKey};
 pub use links::{KeyText, LinkConnection, LinkTest, Links, OpenError};
 pub use peer::LinkStatus;
+pub use pods::{PodReceiver, PodSession, SessionEnded};
 pub use rtt::Rtt;
 pub use shared::{LocalArray, LocalArrayFn, MAX_CONNECTIONS};

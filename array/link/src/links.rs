@@ -11,6 +11,7 @@ use crate::identity::{IdentityError, LinkIdentity};
 use crate::key::{ConnectionKey, KEY_LIFETIME, PendingKey};
 use crate::listener;
 use crate::peer::{LinkStatus, Peer};
+use crate::pods::PodReceiver;
 use crate::rtt::Rtt;
 use crate::shared::{LocalArrayFn, Shared};
 use crate::store::LinkStore;
@@ -135,6 +136,12 @@ impl Links {
         let records = store.load().map_err(OpenError::Store)?;
         let shared = Arc::new(Shared::new(identity, store, records, local, version.to_owned()));
         Ok(Arc::new(Self { shared, listening: OnceLock::new(), listener: OnceLock::new(), runtime: OnceLock::new() }))
+    }
+
+    /// Sets the receiver of frames about pods, before [`Self::start`]. Returns false if it is set
+    /// already.
+    pub fn set_pod_receiver(&self, receiver: Arc<dyn PodReceiver>) -> bool {
+        self.shared.pod_receiver.set(receiver).is_ok()
     }
 
     /// Listens for other arrays, and keeps the links to the connected ones. Must be called once,

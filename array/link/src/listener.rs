@@ -84,7 +84,7 @@ async fn serve(shared: Arc<Shared>, stream: Stream, source: SocketAddr, config: 
         Ok(None) => {}
         Ok(Some((peer, Accepted::Control(channel, hello)))) => run_control(shared, peer, channel, hello).await,
         Ok(Some((peer, Accepted::Data(channel, session)))) => {
-            running::carry_data(peer, session, channel).await;
+            running::carry_data(shared, peer, session, channel).await;
         }
         Err(error) => {
             if let Some(withheld) = shared.log.admit(clock::now()) {

@@ -13,6 +13,9 @@ use tokio::sync::{mpsc, watch};
 /// answer always finds a place.
 const QUEUE_FRAMES: usize = 256;
 
+/// Frames that are due are sent together, up to this many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
 /// Bytes on the wire before encryption.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -69,12 +72,27 @@ impl Pipe {
         let (out_distance, sent) = (distance.clone(), traffic.clone());
         let write = async move {
             let (mut lane, mut distance) = (Lane::new(seed), out_distance);
-            while let Some((at, frame)) = outgoing.recv().await {
-                travel(&mut lane, &mut distance, Direction::Out, at, &frame).await;
-                writer.send(&frame).await?;
+            loop {
+                let next = match outgoing.try_recv() {
+                    Ok(next) if writer.waiting() < BATCH_BYTES => Some(next),
+                    Ok(next) => {
+                        writer.flush().await?;
+                        Some(next)
+                    }
+                    Err(_) => {
+                        writer.flush().await?;
+                        outgoing.recv().await
+                    }
+                };
+                let Some((at, frame)) = next else { return Ok(()) };
+                let (due, is_cut) = lane_due(&mut lane, &mut distance, Direction::Out, at, &frame);
+                if is_cut || due > platform::clock::now() {
+                    writer.flush().await?;
+                    travel(&mut distance, Direction::Out, due).await;
+                }
+                writer.push(&frame);
                 sent.sent.fetch_add(frame.wire_bytes() as u64, Ordering::Relaxed);
             }
-            Ok(())
         };
         let (arrived, mut arrivals) = mpsc::channel(QUEUE_FRAMES);
         let read = async move {
@@ -89,7 +107,8 @@ impl Pipe {
         let deliver = async move {
             let (mut lane, mut distance) = (Lane::new(!seed), distance);
             while let Some((at, frame)) = arrivals.recv().await {
-                travel(&mut lane, &mut distance, Direction::In, at, &frame).await;
+                let (due, _) = lane_due(&mut lane, &mut distance, Direction::In, at, &frame);
+                travel(&mut distance, Direction::In, due).await;
                 if incoming.send(frame).await.is_err() {
                     break;
                 }
@@ -105,16 +124,21 @@ impl Pipe {
     }
 }
 
-/// Waits until the frame has covered the distance. A cut holds it back.
-async fn travel(
+/// Returns the time at which a frame has covered the distance, and whether a cut holds it back.
+fn lane_due(
     lane: &mut Lane,
     distance: &mut watch::Receiver<Distance>,
     direction: Direction,
     at: Instant,
     frame: &Frame,
-) {
+) -> (Instant, bool) {
     let now = *distance.borrow_and_update();
-    timer::wait_until(lane.due(at, frame.wire_bytes(), &now)).await;
+    (lane.due(at, frame.wire_bytes(), &now), now.cuts(direction))
+}
+
+/// Waits until a frame has covered the distance. A cut holds it back.
+async fn travel(distance: &mut watch::Receiver<Distance>, direction: Direction, due: Instant) {
+    timer::wait_until(due).await;
     // The sender ends together with the link.
     let _ = distance.wait_for(|distance| !distance.cuts(direction)).await;
 }

@@ -6,6 +6,7 @@ use crate::data::DataConnection;
 use crate::hello::{Hello, Purpose};
 use crate::peer::Peer;
 use crate::pipe::queues;
+use crate::pods::{PodChannel, PodSession};
 use crate::remote::Remote;
 use crate::session::{Session, SessionEnd};
 use crate::shared::Shared;
@@ -60,16 +61,18 @@ pub(crate) fn begin(
 
 /// Runs the data connection of a session until the session ends. Its end ends the session. Returns
 /// false if the session has a data connection already.
-pub(crate) async fn carry_data(peer: Arc<Peer>, session: Arc<Session>, channel: Channel) -> bool {
+pub(crate) async fn carry_data(shared: Arc<Shared>, peer: Arc<Peer>, session: Arc<Session>, channel: Channel) -> bool {
     let (pipe, outgoing, mut incoming) = queues();
     let data = DataConnection::new(outgoing, &session.remote);
     if !session.attach(data.clone()) {
         return false;
     }
     tracing::info!(array = peer.name(), remote = %channel.remote, "link established");
+    let of_pods = PodSession::new(&peer.record().array, session.clone(), data.clone());
+    let pods = PodChannel::begin(of_pods, shared.pod_receiver.get().cloned());
     let reason = tokio::select! {
         _ = session.ended() => return true,
-        reason = data.talk(&mut incoming) => reason.to_owned(),
+        reason = data.talk(&mut incoming, &pods) => reason,
         error = pipe.run(channel, peer.distance.subscribe(), peer.traffic.clone()) => error.to_string(),
     };
     session.end(SessionEnd::Lost(reason));

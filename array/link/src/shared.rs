@@ -7,11 +7,12 @@ use crate::hello::{Hello, PROTOCOLS, Purpose};
 use crate::identity::LinkIdentity;
 use crate::key::{Fingerprint, KeySlot};
 use crate::peer::Peer;
+use crate::pods::PodReceiver;
 use crate::store::{LinkStore, PeerRecord};
 use crate::strangers::Strangers;
 use parking_lot::Mutex;
 use platform::{LogLimit, clock};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Maximum number of connected arrays.
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) strangers: Arc<Strangers>,
     /// Limits log lines about connections that fail.
     pub(crate) log: LogLimit,
+    /// Receives the frames about pods of all sessions that begin later.
+    pub(crate) pod_receiver: OnceLock<Arc<dyn PodReceiver>>,
     peers: Mutex<Vec<Arc<Peer>>>,
     local: LocalArrayFn,
     version: String,
@@ -70,6 +73,7 @@ impl Shared {
             keys: KeySlot::default(),
             strangers: Arc::default(),
             log: LogLimit::default(),
+            pod_receiver: OnceLock::new(),
             peers: Mutex::new(records.into_iter().map(Peer::new).collect()),
             local,
             version,

@@ -27,6 +27,7 @@ fn started() -> Option<&'static Waits> {
 
 impl Waits {
     fn run(&self) {
+        platform::clock::sharpen_waits();
         let mut waits = self.waits.lock();
         loop {
             let now = platform::clock::now();

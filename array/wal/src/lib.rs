@@ -16,6 +16,6 @@ mod ring;
 mod tests;
 
 pub use group::{Chain, GROUP_ALIGNMENT, GroupBuilder, SealedGroup};
-pub use record::{FillValue, LogOp, MalformedRecord, StreamEntry};
+pub use record::{FillValue, LogOp, MalformedRecord, StreamEntry, decode_ops, encode_ops};
 pub use replay::{LogLoss, Replay, ReplayError};
 pub use ring::Ring;

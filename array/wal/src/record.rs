@@ -258,6 +258,24 @@ fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
+/// Encodes the operations of a record as the log has them, for another array. Payloads are shared,
+/// not copied.
+pub fn encode_ops(ops: &[LogOp]) -> Vec<Bytes> {
+    let mut parts = Vec::new();
+    encode(ops, &mut BytesMut::new(), &mut parts);
+    parts
+}
+
+/// Decodes the operations of a record that another array has encoded.
+///
+/// # Errors
+///
+/// The bytes are not exactly one record.
+pub fn decode_ops(mut bytes: Bytes) -> Result<Vec<LogOp>, MalformedRecord> {
+    let ops = decode(&mut bytes)?;
+    if bytes.is_empty() { Ok(ops) } else { Err(MalformedRecord("bytes after the record")) }
+}
+
 /// Decodes one record from the front of `body`.
 pub(crate) fn decode(body: &mut Bytes) -> Result<Vec<LogOp>, MalformedRecord> {
     let count = take_u32(body)?;

@@ -1,0 +1,123 @@
+//! The carrier: joins an engine with the sessions of a link.
+
+mod receive;
+
+use crate::receiving::Receiving;
+use crate::streams::{AttachError, CarrierStatus, Run, Streams};
+use engine::{BlockService, StreamEvent, StreamService, StreamSink};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
+use tokio::runtime::Handle;
+use types::{Position, StreamId};
+
+/// An engine with streams.
+pub trait Replica: BlockService + StreamService {}
+
+impl<T: BlockService + StreamService> Replica for T {}
+
+/// Decides about streams. It is called without any lock, and must not block.
+pub trait CarrierOwner: Send + Sync {
+    /// A session with another array, given by its id, has begun. Streams can be attached.
+    fn began(&self, array: &str);
+    /// The session has ended. Its streams are detached; their records are kept.
+    fn ended(&self, array: &str);
+    /// A stream is not carried any more.
+    fn stopped(&self, stream: StreamId, reason: &str);
+}
+
+/// Carries streams. The engine's mutex may be held when a lock of this value is taken, and never
+/// the other way round.
+pub struct Carrier {
+    this: Weak<Self>,
+    engine: Arc<dyn Replica>,
+    owner: OnceLock<Arc<dyn CarrierOwner>>,
+    streams: Mutex<Streams>,
+    receiving: Mutex<Receiving>,
+    runtime: Handle,
+}
+
+impl Carrier {
+    /// Creates a carrier, and makes it the receiver of the engine's events. It also has to become
+    /// the receiver of the link's frames ([`link::Links::set_pod_receiver`]). Its tasks run on
+    /// `runtime`.
+    pub fn new(engine: Arc<dyn Replica>, runtime: Handle) -> Arc<Self> {
+        let carrier = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            engine: engine.clone(),
+            owner: OnceLock::new(),
+            streams: Mutex::default(),
+            receiving: Mutex::default(),
+            runtime,
+        });
+        engine.set_stream_sink(carrier.clone());
+        carrier
+    }
+
+    /// Sets the value that decides. Returns false if it is set already.
+    pub fn set_owner(&self, owner: Arc<dyn CarrierOwner>) -> bool {
+        self.owner.set(owner).is_ok()
+    }
+
+    /// Shares a stream with an array, given by its id. Records of it from any other array end that
+    /// array's session.
+    pub fn share(&self, stream: StreamId, array: &str) {
+        self.streams.lock().share(stream, array);
+    }
+
+    /// Shares a stream no longer.
+    pub fn unshare(&self, stream: StreamId) {
+        self.streams.lock().unshare(stream);
+    }
+
+    /// Begins to carry a shared stream in a period. A sequencer calls this before it begins the
+    /// period at its engine, so that no record is missed. Returns false if the stream is not
+    /// shared.
+    pub fn start(&self, stream: StreamId, run: Run) -> bool {
+        self.streams.lock().start(stream, run)
+    }
+
+    /// Ends carrying a stream. Records that are on their way are ignored.
+    pub fn stop(&self, stream: StreamId) {
+        self.streams.lock().stop(stream);
+    }
+
+    /// Attaches a stream to the session with its array. The sequencer states the last record that
+    /// has arrived at the peer: the later ones are sent. A follower attaches before the peer does,
+    /// when its engine is in the period, and accepts records from then on; the position that it
+    /// states has no meaning. Both report the position that is durable here.
+    ///
+    /// # Errors
+    ///
+    /// See [`AttachError`]. Nothing has changed then.
+    pub fn attach(&self, stream: StreamId, arrived: Position) -> Result<(), AttachError> {
+        let stated = self.engine.stream_status(stream).map(|status| (status.period, status.durable));
+        self.streams.lock().attach(stream, arrived, stated)
+    }
+
+    /// Returns the state of a shared stream.
+    pub fn status(&self, stream: StreamId) -> Option<CarrierStatus> {
+        self.streams.lock().status(stream)
+    }
+
+    /// Reports to the owner that a stream is not carried any more.
+    fn report_stopped(&self, stream: StreamId, reason: String) {
+        tracing::warn!(%stream, "a stream is not carried any more: {reason}");
+        if let Some(owner) = self.owner.get().cloned() {
+            // The caller may hold the engine's mutex.
+            self.runtime.spawn(async move { owner.stopped(stream, &reason) });
+        }
+    }
+}
+
+impl StreamSink for Carrier {
+    fn event(&self, event: StreamEvent) {
+        match event {
+            StreamEvent::Ordered { record, .. } => {
+                let stream = record.stream;
+                let stopped = self.streams.lock().ordered(record);
+                stopped.into_iter().for_each(|reason| self.report_stopped(stream, reason));
+            }
+            StreamEvent::Durable { stream, period, position } => self.streams.lock().durable(stream, period, position),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Records and positions of streams as frames of a link.
+//!
+//! The body of a `Record` is a header of 16 bytes and the operations as the log encodes them. What
+//! does not fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
+//! position, 8 bytes. Stream and period are in the header of every frame.
+
+use bytes::{Bytes, BytesMut};
+use engine::StreamRecord;
+use link::{Frame, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
+use thiserror::Error;
+use types::{Period, Position, StreamId, to_usize};
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of a record's operations beyond its data, at most: each of up to 32 takes less than 64,
+/// and a pattern 512.
+const MAX_OPERATION_BYTES: u64 = 4096;
+
+/// The start of a `Record`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RecordHeader {
+    position: U64,
+    /// Bytes of the encoded operations in all frames.
+    bytes: U32,
+    /// CRC-32C of these bytes.
+    checksum: U32,
+}
+
+const HEADER: usize = size_of::<RecordHeader>();
+const MAX_BODY: usize = MAX_BODY_BYTES as usize;
+const _: () = assert!(HEADER == RECORD_HEADER_BYTES as usize && size_of::<usize>() >= 4);
+
+/// The peer has broken the protocol of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum WireError {
+    #[error("a record begins before the last one is complete")]
+    Interrupted,
+    #[error("a part of no record")]
+    Stray,
+    #[error("a record of {0} bytes, more than the period allows")]
+    TooLong(u32),
+    #[error("a record is longer than it states")]
+    Overlong,
+    #[error("the checksum of a record is wrong")]
+    Checksum,
+    #[error("a malformed record: {0}")]
+    Malformed(&'static str),
+    #[error("a frame names a pod that cannot exist")]
+    Pod,
+}
+
+/// Returns the most bytes of encoded operations in a period whose records hold `max_payload` bytes
+/// of data.
+pub(crate) fn max_record_bytes(max_payload: u64) -> u32 {
+    u32::try_from(max_payload.saturating_add(MAX_OPERATION_BYTES)).unwrap_or(u32::MAX)
+}
+
+/// Returns the stream that a frame is about.
+pub(crate) fn stream_of(frame: &Frame) -> Result<StreamId, WireError> {
+    u32::try_from(frame.pod).ok().and_then(StreamId::new).ok_or(WireError::Pod)
+}
+
+/// Returns the frames of a record.
+pub(crate) fn record_frames(record: &StreamRecord) -> Vec<Frame> {
+    let parts = wal::encode_ops(&record.ops);
+    let mut checksum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| checksum.update(part));
+    let bytes: usize = parts.iter().map(Bytes::len).sum();
+    let header = RecordHeader {
+        position: record.position.0.into(),
+        bytes: u32::try_from(bytes).unwrap_or(u32::MAX).into(),
+        checksum: u32::try_from(checksum.finalize()).unwrap_or(u32::MAX).into(),
+    };
+    let mut body = BytesMut::with_capacity((HEADER + bytes).min(MAX_BODY));
+    body.extend_from_slice(header.as_bytes());
+    let (mut frames, mut rest) = (Vec::new(), bytes);
+    let mut close = |body: &mut BytesMut| {
+        let kind = if frames.is_empty() { Kind::Record } else { Kind::RecordPart };
+        frames.push(of_stream(kind, record.stream, record.period, body.split().freeze()));
+    };
+    for mut part in parts {
+        while !part.is_empty() {
+            let taken = part.split_to(part.len().min(MAX_BODY - body.len()));
+            body.extend_from_slice(&taken);
+            rest -= taken.len();
+            if body.len() == MAX_BODY {
+                close(&mut body);
+                body.reserve(rest.min(MAX_BODY));
+            }
+        }
+    }
+    if !body.is_empty() {
+        close(&mut body);
+    }
+    frames
+}
+
+/// Returns the report of a position.
+pub(crate) fn durable_frame(stream: StreamId, period: Period, position: Position) -> Frame {
+    of_stream(Kind::Durable, stream, period, Bytes::copy_from_slice(&position.0.to_le_bytes()))
+}
+
+/// Reads the report of a position.
+pub(crate) fn durable_position(frame: &Frame) -> Result<Position, WireError> {
+    let bytes = <[u8; 8]>::try_from(&*frame.body).map_err(|_| WireError::Malformed("position"))?;
+    Ok(Position(u64::from_le_bytes(bytes)))
+}
+
+fn of_stream(kind: Kind, stream: StreamId, period: Period, body: Bytes) -> Frame {
+    Frame::of_pod(kind, stream.number().into(), period.0, body)
+}
+
+/// A record with missing frames.
+struct Pending {
+    pod: u64,
+    period: u64,
+    header: RecordHeader,
+    ops: BytesMut,
+}
+
+/// Joins the frames of records. One for each session.
+#[derive(Default)]
+pub(crate) struct Assembler {
+    pending: Option<Pending>,
+}
+
+impl Assembler {
+    /// Takes a `Record` or a `RecordPart`. Returns a record when it is complete. One may have up to
+    /// `max_bytes` bytes of operations; memory grows only with the frames that have arrived.
+    pub(crate) fn add(&mut self, frame: Frame, max_bytes: u32) -> Result<Option<StreamRecord>, WireError> {
+        let stream = stream_of(&frame)?;
+        let period = Period(frame.period);
+        if frame.kind == Kind::RecordPart {
+            let pending = self.pending.as_mut().ok_or(WireError::Stray)?;
+            if (pending.pod, pending.period) != (frame.pod, frame.period) {
+                return Err(WireError::Interrupted);
+            }
+            pending.ops.extend_from_slice(&frame.body);
+            if pending.ops.len() < to_usize(pending.header.bytes.get().into()) {
+                return Ok(None);
+            }
+            let Some(Pending { header, ops, .. }) = self.pending.take() else { return Ok(None) };
+            return record(stream, period, header, ops.freeze()).map(Some);
+        }
+        if self.pending.is_some() {
+            return Err(WireError::Interrupted);
+        }
+        let (header, _) =
+            RecordHeader::read_from_prefix(&frame.body).map_err(|_| WireError::Malformed("it is too short"))?;
+        if header.bytes.get() > max_bytes {
+            return Err(WireError::TooLong(header.bytes.get()));
+        }
+        let ops = frame.body.slice(HEADER..);
+        if ops.len() < to_usize(header.bytes.get().into()) {
+            let ops = BytesMut::from(&ops[..]);
+            self.pending = Some(Pending { pod: frame.pod, period: frame.period, header, ops });
+            return Ok(None);
+        }
+        record(stream, period, header, ops).map(Some)
+    }
+
+    /// True if a record is not complete.
+    pub(crate) fn is_within_record(&self) -> bool {
+        self.pending.is_some()
+    }
+}
+
+fn record(stream: StreamId, period: Period, header: RecordHeader, ops: Bytes) -> Result<StreamRecord, WireError> {
+    if ops.len() > to_usize(header.bytes.get().into()) {
+        return Err(WireError::Overlong);
+    }
+    let mut checksum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    checksum.update(&ops);
+    if checksum.finalize() != u64::from(header.checksum.get()) {
+        return Err(WireError::Checksum);
+    }
+    let ops = wal::decode_ops(ops).map_err(|_| WireError::Malformed("its operations"))?;
+    Ok(StreamRecord { stream, period, position: Position(header.position.get()), ops })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use engine::{FillValue, LogOp};
+    use testing::{Rng, noise};
+    use types::{BlockRange, Lba};
+
+    const LIMIT: u32 = 2 << 20;
+
+    fn stream() -> StreamId {
+        StreamId::new(5).unwrap()
+    }
+
+    pub(crate) fn write(bytes: usize) -> StreamRecord {
+        let data = Bytes::from(noise(bytes as u64, bytes));
+        let ops = vec![LogOp::Write { volume: stream().volume(1), lba: Lba(8), data }];
+        StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops }
+    }
+
+    fn join(frames: Vec<Frame>, limit: u32) -> Result<Vec<StreamRecord>, WireError> {
+        let mut assembler = Assembler::default();
+        frames.into_iter().filter_map(|frame| assembler.add(frame, limit).transpose()).collect()
+    }
+
+    #[test]
+    fn frames_have_the_golden_bytes() {
+        let range = BlockRange::new(Lba(8), 16).unwrap();
+        let ops = vec![LogOp::Fill { volume: stream().volume(1), range, fill: FillValue::Hole }];
+        let record = StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops };
+        let frames = record_frames(&record);
+        let ops = wal::encode_ops(&record.ops).concat();
+        let golden = [
+            &3_u64.to_le_bytes()[..],
+            &u32::try_from(ops.len()).unwrap().to_le_bytes(),
+            &crc32c::crc32c(&ops).to_le_bytes(),
+            &ops,
+        ];
+        assert_eq!(frames, [Frame::of_pod(Kind::Record, 5, 7, golden.concat())]);
+        let durable = durable_frame(stream(), Period(7), Position(3));
+        assert_eq!(durable, Frame::of_pod(Kind::Durable, 5, 7, vec![3, 0, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(durable_position(&durable), Ok(Position(3)));
+    }
+
+    #[test]
+    fn records_of_any_length_round_trip() {
+        for bytes in [512, 4096, 65024, 65536, 66048, 131_072, 1 << 20] {
+            let record = write(bytes);
+            let frames = record_frames(&record);
+            assert!(frames.iter().all(|frame| !frame.body.is_empty() && frame.body.len() <= MAX_BODY));
+            assert!(frames.len() <= bytes / MAX_BODY + 2);
+            assert_eq!(join(frames, LIMIT), Ok(vec![record]), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn broken_order_of_frames_is_refused() {
+        let frames = record_frames(&write(1 << 20));
+        let error = |order: &[usize]| join(order.iter().map(|at| frames[*at].clone()).collect(), LIMIT).unwrap_err();
+        assert_eq!(error(&[1]), WireError::Stray);
+        assert_eq!(error(&[0, 0]), WireError::Interrupted);
+        let mut other = frames.clone();
+        other[1].period = 8;
+        assert_eq!(join(other, LIMIT), Err(WireError::Interrupted));
+        let mut last = frames.clone();
+        let end = last.len() - 1;
+        last[end].body = vec![0; MAX_BODY].into();
+        assert_eq!(join(last, LIMIT), Err(WireError::Overlong));
+        let swapped: Vec<usize> = [0, 2, 1].into_iter().chain(3..frames.len()).collect();
+        assert_eq!(error(&swapped), WireError::Checksum);
+        assert_eq!(join(frames, 1 << 20), Err(WireError::TooLong((1 << 20) + 25)));
+    }
+
+    #[test]
+    fn damaged_frames_cause_no_panic() {
+        let mut rng = Rng::new(20_261_127);
+        let frames: Vec<Frame> =
+            [512, 70_000 / 512 * 512].into_iter().flat_map(|bytes| record_frames(&write(bytes))).collect();
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let mut assembler = Assembler::default();
+            for _ in 0..1 + rng.below(3) {
+                let mut frame = frames[rng.index(frames.len())].clone();
+                let mut body = frame.body.to_vec();
+                for _ in 0..rng.below(4) {
+                    let at = rng.index(body.len().min(64));
+                    body[at] = rng.next_u64().to_le_bytes()[0];
+                }
+                body.truncate(1 + rng.index(body.len()));
+                frame.body = body.into();
+                refused += u32::from(assembler.add(frame, LIMIT).is_err());
+            }
+        }
+        assert!(refused > 1000, "{refused}");
+    }
+}

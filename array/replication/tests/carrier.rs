@@ -1,0 +1,170 @@
+//! Two arrays on loopback: records cross the link, sessions end, peers break the protocol.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
+
+mod common;
+
+use bytes::Bytes;
+use common::{Pair, RawPeer, Site, VOLUME_BLOCKS, data, noise_of, stream, volume};
+use engine::{Gate, Op, OpError, Reply, Role, StreamService};
+use link::{Frame, Kind};
+use replication::MAX_UNHEARD_BYTES;
+use std::time::Duration;
+use testing::Rng;
+use types::{BlockRange, Lba, Position};
+
+fn write(lba: u64, seed: u64, blocks: u64) -> Op {
+    Op::Write { volume: volume(), lba: Lba(lba), data: data(seed, blocks), fua: false }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn change_is_answered_when_both_arrays_hold_it() {
+    let pair = Pair::new().await;
+    pair.serve(Gate::Both);
+    assert_eq!(pair.run(0, write(8, 1, 8)).await, Ok(Reply::Done));
+    // 1 MiB crosses in 17 frames.
+    assert_eq!(pair.run(0, write(4096, 2, 2048)).await, Ok(Reply::Done));
+    let copy = Op::Copy {
+        source: volume(),
+        from: BlockRange::new(Lba(0), 4096).unwrap(),
+        destination: volume(),
+        to: Lba(8192),
+    };
+    assert_eq!(pair.run(0, copy).await, Ok(Reply::Done));
+    pair.assert_equal().await;
+    assert_eq!(pair.read(1, 4096, 2048).await, data(2, 2048));
+    let status = pair.sites[0].engine.stream_status(stream()).unwrap();
+    assert_eq!((status.position, status.heard), (Position(3), Position(3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_sessions_lose_nothing_and_repeat_nothing() {
+    let seed = 20_261_127;
+    let (pair, mut rng) = (Pair::new().await, Rng::new(seed));
+    pair.serve(Gate::Both);
+    for round in 0..5 {
+        let writes = (0..40).map(|number| {
+            let blocks = [1, 8, 8, 64, 300][rng.index(5)];
+            write(rng.below(VOLUME_BLOCKS - blocks), round * 100 + number, blocks)
+        });
+        let answers: Vec<_> = writes.map(|op| pair.submit(0, op)).collect();
+        tokio::time::sleep(Duration::from_micros(rng.below(3000))).await;
+        pair.end_session().await;
+        for answer in answers {
+            assert_eq!(answer.await.unwrap(), Ok(Reply::Done), "seed {seed}, round {round}");
+        }
+    }
+    assert_eq!(pair.sites[0].engine.stream_status(stream()).unwrap().position, Position(200), "none came twice");
+    assert_eq!(pair.sites[0].carrier.status(stream()).unwrap().unheard, (0, 0));
+    pair.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_without_a_session_stop_at_a_limit() {
+    let pair = Pair::new().await;
+    pair.begin(0, Role::Sequencer, Gate::Local);
+    let mut stopped = pair.sites[0].stopped();
+    let (bytes, mut written) = (1_u64 << 20, 0);
+    while written <= MAX_UNHEARD_BYTES {
+        assert!(pair.sites[0].carrier.status(stream()).unwrap().run.is_some(), "{written} bytes are kept");
+        assert_eq!(pair.run(0, write(0, written, bytes / 512)).await, Ok(Reply::Done), "hosts are served");
+        written += bytes;
+    }
+    let reason = stopped.recv().await.unwrap();
+    assert!(reason.contains("has not received 65 records with 65 MiB"), "{reason}");
+    assert_eq!(pair.sites[0].carrier.status(stream()).unwrap().run, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn record_that_cannot_be_applied_stops_the_follower() {
+    let pair = Pair::new().await;
+    pair.serve(Gate::Both);
+    let mut stopped = pair.sites[1].stopped();
+    pair.sites[1].engine.close_stream(stream()).unwrap();
+    let answer = pair.submit(0, write(8, 1, 8));
+    let reason = stopped.recv().await.unwrap();
+    assert!(reason.contains("the stream is closed"), "{reason}");
+    pair.sites[0].engine.close_stream(stream()).unwrap();
+    assert!(matches!(answer.await.unwrap(), Err(OpError::Unavailable(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stream_of_another_array_is_refused() {
+    let pair = Pair::new().await;
+    pair.sites[1].carrier.unshare(stream());
+    pair.begin(0, Role::Sequencer, Gate::Both);
+    pair.sites[0].carrier.attach(stream(), Position(0)).unwrap();
+    drop(pair.submit(0, write(8, 1, 8)));
+    pair.sites[1].wait_problem("stream5 is not shared with your array").await;
+}
+
+/// A follower whose peer is a program that sends what a test says.
+async fn follower() -> (Site, RawPeer) {
+    let (site, peer) = (Site::new("alpha", 1).await, RawPeer::new().await);
+    peer.connect(&site).await;
+    site.share(&peer.id());
+    site.begin(Role::Follower, Gate::Both);
+    site.carrier.attach(stream(), Position(0)).unwrap();
+    (site, peer)
+}
+
+fn record(position: u64, ops: &[engine::LogOp]) -> Frame {
+    let ops = wal::encode_ops(ops).concat();
+    let (bytes, checksum) = ((ops.len() as u32).to_le_bytes(), crc32c::crc32c(&ops).to_le_bytes());
+    Frame::of_pod(Kind::Record, 5, 1, [&position.to_le_bytes()[..], &bytes, &checksum, &ops].concat())
+}
+
+fn written(lba: u64) -> Vec<engine::LogOp> {
+    vec![engine::LogOp::Write { volume: volume(), lba: Lba(lba), data: data(lba, 8) }]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peer_that_breaks_the_protocol_loses_its_session() {
+    let mut damaged = record(1, &written(8)).body.to_vec();
+    damaged[60] ^= 1;
+    let mut long = record(1, &written(8)).body.to_vec();
+    long[8..12].copy_from_slice(&(1_u32 << 30).to_le_bytes());
+    let of_pod = |kind, body: Vec<u8>| Frame::of_pod(kind, 5, 1, body);
+    let cases: [(&str, Vec<Frame>); 6] = [
+        ("record 2 of stream5 where 1 was due", vec![record(2, &written(8))]),
+        ("record 1 of stream5 where 2 was due", vec![record(1, &written(8)), record(1, &written(8))]),
+        ("checksum of a record is wrong", vec![of_pod(Kind::Record, damaged)]),
+        ("a record of 1073741824 bytes", vec![of_pod(Kind::Record, long)]),
+        ("a part of no record", vec![of_pod(Kind::RecordPart, noise_of(100))]),
+        ("a frame names a pod that cannot exist", vec![Frame::of_pod(Kind::Durable, 1 << 40, 1, vec![0; 8])]),
+    ];
+    for (words, frames) in cases {
+        let (site, peer) = follower().await;
+        for frame in frames {
+            peer.send(frame).await;
+        }
+        site.wait_problem(words).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_frames_of_another_period_are_ignored() {
+    let (site, peer) = follower().await;
+    let late = |frame: Frame| Frame { period: 9, ..frame };
+    peer.send(late(record(7, &written(8)))).await;
+    peer.send(late(Frame::of_pod(Kind::Durable, 5, 1, vec![9; 8]))).await;
+    peer.send(record(1, &written(16))).await;
+    site.wait_position(Position(1)).await;
+    // The peer has reported nothing, so the record is not committed, and nothing shows it.
+    let status = site.engine.stream_status(stream()).unwrap();
+    assert_eq!((status.position, status.heard), (Position(1), Position(0)));
+    peer.send(Frame::of_pod(Kind::Durable, 5, 1, 1_u64.to_le_bytes().to_vec())).await;
+    site.wait_heard(Position(1)).await;
+    assert_eq!(site.read(16, 8).await, data(16, 8));
+    assert_eq!(site.read(8, 8).await, Bytes::from(vec![0; 4096]), "the late record was not applied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn record_outside_the_stream_closes_it() {
+    let (site, peer) = follower().await;
+    let mut stopped = site.stopped();
+    let ops = vec![engine::LogOp::Write { volume: types::VolumeId(1), lba: Lba(0), data: data(1, 8) }];
+    peer.send(record(1, &ops)).await;
+    let reason = stopped.recv().await.unwrap();
+    assert!(reason.contains("changes a volume outside of its stream"), "{reason}");
+    assert_eq!(site.carrier.status(stream()).unwrap().run, None);
+}
