@@ -15,7 +15,7 @@
 use bench::load::{Outcome, run_for};
 use bytes::Bytes;
 use engine::{Change, Core, DeltaMode, Engine, Gate, NewPeriod, Op, Options, Role, StreamService, call};
-use link::{Distance, LinkStatus, Links, LocalArray};
+use link::{Distance, Links, LocalArray};
 use ondisk::ArrayGeometry;
 use platform::{Disk, FileDisk, TemporaryDirectory};
 use replication::{Carrier, Run};
@@ -94,10 +94,8 @@ async fn pair(parent: Option<&PathBuf>) -> [Site; 2] {
     let key = sites[1].links.new_key().expect("a key").text.to_string();
     let address = sites[1].links.listening().expect("an address").to_string();
     sites[0].links.connect(&address, &key, None).await.expect("a connection");
-    for site in &sites {
-        while !site.links.connections().iter().any(|link| link.status == LinkStatus::Connected) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+    while !sites[0].carrier.has_session(&sites[1].id) || !sites[1].carrier.has_session(&sites[0].id) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     sites[1].serve(&sites[0], Role::Follower);
     sites[0].serve(&sites[1], Role::Sequencer);

@@ -81,6 +81,11 @@ impl Carrier {
         self.streams.lock().stop(stream);
     }
 
+    /// Returns true if there is a session with an array, given by its id.
+    pub fn has_session(&self, array: &str) -> bool {
+        self.streams.lock().has_session(array)
+    }
+
     /// Attaches a stream to the session with its array. The sequencer states the last record that
     /// has arrived at the peer: the later ones are sent. A follower attaches before the peer does,
     /// when its engine is in the period, and accepts records from then on; the position that it

@@ -181,6 +181,11 @@ impl Streams {
         Ok(())
     }
 
+    /// Returns true if there is a session with an array.
+    pub(crate) fn has_session(&self, array: &str) -> bool {
+        self.outboxes.contains_key(array)
+    }
+
     /// Returns the state of a stream.
     pub(crate) fn status(&self, stream: StreamId) -> Option<CarrierStatus> {
         let shared = self.streams.get(&stream)?;

@@ -5,7 +5,7 @@ use engine::{
     BlockService, Change, Core, DeltaMode, Engine, Gate, NewPeriod, Op, OpError, Options, Reply, Role, Sink,
     StreamService, Tag, call,
 };
-use link::{Frame, LinkStatus, Links, LocalArray, PodReceiver, PodSession};
+use link::{Frame, Links, LocalArray, PodReceiver, PodSession};
 use ondisk::ArrayGeometry;
 use parking_lot::Mutex;
 use platform::TemporaryDirectory;
@@ -174,9 +174,8 @@ impl Site {
         self.wait("heard", || status().heard == position).await;
     }
 
-    async fn wait_connected(&self) {
-        let is_connected = || self.links.connections().first().is_some_and(|link| link.status == LinkStatus::Connected);
-        self.wait("connected", is_connected).await;
+    async fn wait_connected(&self, array: &str) {
+        self.wait("connected", || self.carrier.has_session(array)).await;
     }
 }
 
@@ -208,7 +207,7 @@ impl Pair {
         let key = sites[1].links.new_key().unwrap().text.to_string();
         sites[0].links.connect(&sites[1].links.listening().unwrap().to_string(), &key, None).await.unwrap();
         for (site, other) in [(0, 1), (1, 0)] {
-            sites[site].wait_connected().await;
+            sites[site].wait_connected(&sites[other].id).await;
             sites[site].share(&sites[other].id);
         }
         Self { sites }
@@ -295,7 +294,7 @@ impl RawPeer {
     pub(crate) async fn connect(&self, site: &Site) {
         let key = site.links.new_key().unwrap().text.to_string();
         self.links.connect(&site.links.listening().unwrap().to_string(), &key, None).await.unwrap();
-        site.wait_connected().await;
+        site.wait_connected(&raw_id()).await;
         let mut sessions = self.sessions.lock().await;
         sessions.1 = sessions.0.recv().await;
     }
