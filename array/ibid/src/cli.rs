@@ -5,6 +5,7 @@ mod api_client;
 mod delivery;
 mod link;
 mod lists;
+mod mediator;
 mod pod;
 mod policy;
 mod vgroup;
@@ -16,6 +17,7 @@ pub(crate) use delivery::{
 };
 pub(crate) use link::LinkCommand;
 pub(crate) use lists::{ListArgs, MonitorArgs, Names};
+pub(crate) use mediator::MediatorCommand;
 pub(crate) use pod::{ContentsArgs, PodCommand};
 pub(crate) use policy::{MemberArgs, PolicyCommand, RuleArgs};
 pub(crate) use vgroup::VolumeGroupCommand;
@@ -118,6 +120,9 @@ pub(crate) enum Command {
     Fsck(crate::fsck::FsckArgs),
     /// Change the passphrase of an encrypted array that is stopped
     Rekey(crate::keys::RekeyArgs),
+    /// Run the mediator of pods, on a third machine; list its registers
+    #[command(subcommand)]
+    Mediator(MediatorCommand),
     /// Examine the machine, the drive and the addresses of an array
     Doctor(DoctorArgs),
     /// Print a script that completes commands and options in a shell

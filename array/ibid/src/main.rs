@@ -13,6 +13,7 @@ mod fsck;
 mod keys;
 mod log;
 mod manual;
+mod mediating;
 mod medium;
 mod output;
 mod problem;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         }
         Command::Fsck(args) => return fsck::run(data, &args),
         Command::Rekey(args) => keys::rekey(data, &args),
+        Command::Mediator(command) => mediating::run(data, command),
         Command::Doctor(args) => return doctor::run(data, args),
         Command::Completion { shell } => manual::completion(shell),
         Command::Manual { directory } => manual::pages(&directory),

@@ -2,11 +2,10 @@
 
 use crate::error::LinkError;
 use crate::frame::{Decoder, Encoder, Frame, FrameError, Kind};
-use crate::identity::fingerprint;
-use crate::key::Fingerprint;
+use crate::identity::PROTOCOL;
 use crate::message::Refusal;
-use crate::tls;
 use bytes::BytesMut;
+use pinned_tls::Fingerprint;
 use platform::net::Stream;
 use rustls::{AlertDescription, CertificateError, ClientConfig, ServerConfig};
 use std::io;
@@ -161,7 +160,7 @@ impl Channel {
     }
 
     async fn handshake(place: &str, stream: Stream, config: Arc<ClientConfig>) -> Result<Self, LinkError> {
-        let name = tls::server_name().map_err(|error| LinkError::System(error.to_string()))?;
+        let name = pinned_tls::server_name().map_err(|error| LinkError::System(error.to_string()))?;
         let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|error| explain(place, &error))?;
         Self::new(stream.into()).map_err(|error| LinkError::NotALink(place.to_owned(), error.to_string()))
@@ -175,11 +174,11 @@ impl Channel {
     fn new(stream: TlsStream<Stream>) -> io::Result<Self> {
         let (socket, session) = stream.get_ref();
         let (local, remote) = (socket.local_addr()?, socket.peer_addr()?);
-        if session.alpn_protocol() != Some(tls::PROTOCOL) {
+        if session.alpn_protocol() != Some(PROTOCOL) {
             return Err(io::Error::other("TLS of another protocol"));
         }
         let certificate = session.peer_certificates().and_then(<[_]>::first);
-        let peer = fingerprint(certificate.ok_or_else(|| io::Error::other("no certificate"))?);
+        let peer = pinned_tls::fingerprint(certificate.ok_or_else(|| io::Error::other("no certificate"))?);
         let exporter = match &stream {
             TlsStream::Client(stream) => stream.get_ref().1.export_keying_material([0; 32], EXPORTER_LABEL, None),
             TlsStream::Server(stream) => stream.get_ref().1.export_keying_material([0; 32], EXPORTER_LABEL, None),

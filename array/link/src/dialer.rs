@@ -4,16 +4,17 @@ use crate::address::resolve;
 use crate::channel::{Channel, OPENING_TIMEOUT};
 use crate::distance::Cut;
 use crate::error::LinkError;
+use crate::frame::Frame;
 use crate::frame::Kind;
 use crate::hello::{Hello, Purpose};
+use crate::identity::PROTOCOL;
 use crate::key::{Binding, ConnectionKey, Side};
 use crate::message::Refusal;
 use crate::peer::Peer;
 use crate::running;
 use crate::session::SessionEnd;
 use crate::shared::Shared;
-use crate::tls;
-use crate::{frame::Frame, key::Fingerprint};
+use pinned_tls::Fingerprint;
 use platform::clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const STABLE: Duration = Duration::from_secs(5);
 
 async fn open(shared: &Shared, address: &str, pinned: Option<Fingerprint>) -> Result<Channel, LinkError> {
-    let config = tls::client(&shared.identity, pinned).map_err(|error| LinkError::System(error.to_string()))?;
+    let config =
+        pinned_tls::client(&shared.identity, PROTOCOL, pinned).map_err(|error| LinkError::System(error.to_string()))?;
     let addresses = tokio::time::timeout(OPENING_TIMEOUT, resolve(address)).await;
     let addresses = addresses.map_err(|_| LinkError::TimedOut(address.to_owned()))??;
     Channel::connect(address, &addresses, config).await

@@ -1,6 +1,7 @@
 //! Connection keys: a secret that introduces two arrays once.
 
 use parking_lot::Mutex;
+use pinned_tls::Fingerprint;
 use ring::{digest, hmac};
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,9 +14,6 @@ const SECRET_BYTES: usize = 32;
 const CHECK_BYTES: usize = 4;
 /// Digits of a group in the text form.
 const GROUP_DIGITS: usize = 8;
-
-/// SHA-256 of a certificate.
-pub(crate) type Fingerprint = [u8; 32];
 
 /// A connection key: 256 random bits.
 #[derive(Clone)]

@@ -32,11 +32,9 @@ mod running;
 mod session;
 mod shared;
 mod store;
-mod strangers;
 #[cfg(test)]
 mod tests;
 mod timer;
-mod tls;
 
 pub use address::DEFAULT_PORT;
 pub use control::GIVE_UP_AFTER;
@@ -45,10 +43,11 @@ pub use distance::{Cut, Distance, DistanceError};
 pub use error::LinkError;
 pub use frame::{Decoder, Encoder, Frame, FrameError, HEADER_BYTES, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
 pub use hello::{Hello, HelloError, PROTOCOLS, ProtocolRange, Purpose};
-pub use identity::{IDENTITY_FILES, IdentityError};
+pub use identity::IDENTITY_FILES;
 pub use key::{ConnectionKey, KEY_LIFETIME, MistypedKey};
 pub use links::{KeyText, LinkConnection, LinkTest, Links, OpenError};
 pub use peer::LinkStatus;
+pub use pinned_tls::IdentityError;
 pub use pods::{PodReceiver, PodSession, SessionEnded};
 pub use rtt::Rtt;
 pub use shared::{LocalArray, LocalArrayFn, MAX_CONNECTIONS};

@@ -7,7 +7,7 @@ use crate::dialer;
 use crate::distance::Distance;
 use crate::error::LinkError;
 use crate::frame::{Frame, Kind};
-use crate::identity::{IdentityError, LinkIdentity};
+use crate::identity::{NAMES, PROTOCOL};
 use crate::key::{ConnectionKey, KEY_LIFETIME, PendingKey};
 use crate::listener;
 use crate::peer::{LinkStatus, Peer};
@@ -15,8 +15,8 @@ use crate::pods::PodReceiver;
 use crate::rtt::Rtt;
 use crate::shared::{LocalArrayFn, Shared};
 use crate::store::LinkStore;
-use crate::tls;
 use bytes::Bytes;
+use pinned_tls::{IdentityError, TlsIdentity};
 use platform::clock;
 use platform::net::Listener;
 use std::io;
@@ -131,7 +131,7 @@ pub struct Links {
 impl Links {
     /// Opens the links of the array in `directory`. Creates its certificate at the first start.
     pub fn open(directory: &Path, version: &str, local: LocalArrayFn) -> Result<Arc<Self>, OpenError> {
-        let identity = LinkIdentity::load_or_create(directory)?;
+        let identity = TlsIdentity::load_or_create(directory, NAMES)?;
         let store = LinkStore::new(directory);
         let records = store.load().map_err(OpenError::Store)?;
         let shared = Arc::new(Shared::new(identity, store, records, local, version.to_owned()));
@@ -149,7 +149,7 @@ impl Links {
     pub async fn start(&self, listen: Option<SocketAddr>) -> Result<(), OpenError> {
         let _ = self.runtime.set(Handle::current());
         if let Some(address) = listen {
-            let config = tls::server(&self.shared.identity)?;
+            let config = pinned_tls::server(&self.shared.identity, PROTOCOL)?;
             let failed = |error| OpenError::Bind(address, error);
             let listener = Listener::bind(address).await.map_err(failed)?;
             let bound = listener.local_addr().map_err(failed)?;

@@ -4,13 +4,12 @@ use crate::data::WINDOW_FRAMES;
 use crate::error::LinkError;
 use crate::frame::MAX_BODY_BYTES;
 use crate::hello::{Hello, PROTOCOLS, Purpose};
-use crate::identity::LinkIdentity;
-use crate::key::{Fingerprint, KeySlot};
+use crate::key::KeySlot;
 use crate::peer::Peer;
 use crate::pods::PodReceiver;
 use crate::store::{LinkStore, PeerRecord};
-use crate::strangers::Strangers;
 use parking_lot::Mutex;
+use pinned_tls::{Fingerprint, Strangers, TlsIdentity};
 use platform::{LogLimit, clock};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -33,7 +32,7 @@ pub struct LocalArray {
 pub type LocalArrayFn = Box<dyn Fn() -> LocalArray + Send + Sync>;
 
 pub(crate) struct Shared {
-    pub(crate) identity: LinkIdentity,
+    pub(crate) identity: TlsIdentity,
     pub(crate) store: LinkStore,
     pub(crate) keys: KeySlot,
     pub(crate) strangers: Arc<Strangers>,
@@ -61,7 +60,7 @@ pub(crate) fn uuid_text(bytes: &[u8; 16]) -> String {
 
 impl Shared {
     pub(crate) fn new(
-        identity: LinkIdentity,
+        identity: TlsIdentity,
         store: LinkStore,
         records: Vec<PeerRecord>,
         local: LocalArrayFn,

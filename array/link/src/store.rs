@@ -4,7 +4,7 @@
 //! secrets.
 
 use crate::distance::Distance;
-use crate::key::Fingerprint;
+use pinned_tls::Fingerprint;
 use platform::files::{self, Access};
 use serde::{Deserialize, Serialize};
 use std::io;

@@ -3,11 +3,10 @@
 use crate::channel::Channel;
 use crate::frame::{Frame, Kind};
 use crate::hello::{Hello, ProtocolRange, Purpose};
+use crate::identity::PROTOCOL;
 use crate::message::Refusal;
 use crate::shared::Shared;
-use crate::{
-    ConnectionKey, Cut, Distance, KEY_LIFETIME, LinkConnection, LinkError, LinkStatus, Links, LocalArray, tls,
-};
+use crate::{ConnectionKey, Cut, Distance, KEY_LIFETIME, LinkConnection, LinkError, LinkStatus, Links, LocalArray};
 use parking_lot::Mutex;
 use platform::TemporaryDirectory;
 use platform::net::{Listener, Stream};
@@ -94,7 +93,7 @@ impl TestArray {
 
     /// Opens a connection with the certificate of this array, and says this.
     async fn dial(&self, to: &Self, hello: &Hello) -> Channel {
-        let config = tls::client(&self.shared().identity, None).unwrap();
+        let config = pinned_tls::client(&self.shared().identity, PROTOCOL, None).unwrap();
         let mut channel = Channel::connect("", &[to.address()], config).await.unwrap();
         channel.writer.send(&hello.encode()).await.unwrap();
         channel

@@ -10,6 +10,7 @@ mod fsck;
 mod host;
 mod lifecycle;
 mod lists;
+mod mediator;
 mod salvage;
 mod snapshots;
 mod supervised;

@@ -1,8 +1,8 @@
 //! Limits for connections whose certificate is not known yet.
 //!
 //! If all places are taken, the oldest such connection gives way: of the same source if that has
-//! its share, else of the source that has most. A connected array is known within milliseconds, so
-//! a flood does not keep it out.
+//! its share, else of the source that has most. A client with a known certificate leaves the table
+//! within milliseconds, so a flood does not keep it out.
 
 use parking_lot::Mutex;
 use std::net::IpAddr;
@@ -50,11 +50,11 @@ impl Table {
 
 /// The unknown connections.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers(Mutex<Table>);
+pub struct Strangers(Mutex<Table>);
 
 impl Strangers {
     /// Gives a place to a connection.
-    pub(crate) fn admit(self: &Arc<Self>, source: IpAddr) -> Stranger {
+    pub fn admit(self: &Arc<Self>, source: IpAddr) -> Stranger {
         let mut table = self.0.lock();
         let source = platform::net::counted_source(source);
         table.make_room(source);
@@ -67,7 +67,7 @@ impl Strangers {
 
 /// The place of a connection, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Stranger {
+pub struct Stranger {
     table: Arc<Strangers>,
     id: u64,
     evicted: Arc<Notify>,
@@ -75,7 +75,7 @@ pub(crate) struct Stranger {
 
 impl Stranger {
     /// Waits until the connection has to give way.
-    pub(crate) async fn evicted(&self) {
+    pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }

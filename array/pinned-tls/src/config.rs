@@ -1,11 +1,10 @@
-//! TLS 1.3 between two arrays. Both sides present a certificate; no authority signs it.
+//! The settings of both sides. Both present a certificate; no authority signs it.
 //!
-//! TLS proves that the peer has the key of its certificate. A client that knows the other array
+//! TLS proves that the peer has the key of its certificate. A client that knows the other side
 //! accepts only its certificate. A server compares the certificate after the handshake, so that it
 //! can answer an unknown one in words.
 
-use crate::identity::{CERTIFICATE_NAME, LinkIdentity, fingerprint};
-use crate::key::Fingerprint;
+use crate::identity::{CERTIFICATE_NAME, Fingerprint, TlsIdentity, fingerprint};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
@@ -15,9 +14,6 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
 };
 use std::sync::Arc;
-
-/// The application protocol. Versions of it are a matter of `Hello`.
-pub(crate) const PROTOCOL: &[u8] = b"ibid-link";
 
 /// Accepts one certificate, or all.
 #[derive(Debug)]
@@ -50,7 +46,7 @@ impl Verifier {
 
 /// TLS 1.2 is not offered.
 fn no_tls12() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::General("links use TLS 1.3".to_owned()))
+    Err(Error::General("only TLS 1.3 is used".to_owned()))
 }
 
 impl ServerCertVerifier for Verifier {
@@ -125,9 +121,17 @@ impl ClientCertVerifier for Verifier {
     }
 }
 
-/// Returns the settings of a client that accepts only the `pinned` certificate, or any if the
-/// arrays meet for the first time.
-pub(crate) fn client(identity: &LinkIdentity, pinned: Option<Fingerprint>) -> Result<Arc<ClientConfig>, Error> {
+/// Returns the settings of a client of an application protocol (ALPN) that accepts only the
+/// `pinned` certificate, or any if the two meet for the first time.
+///
+/// # Errors
+///
+/// TLS refuses the own certificate.
+pub fn client(
+    identity: &TlsIdentity,
+    protocol: &[u8],
+    pinned: Option<Fingerprint>,
+) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(Verifier { pinned, provider: provider.clone() });
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -135,26 +139,31 @@ pub(crate) fn client(identity: &LinkIdentity, pinned: Option<Fingerprint>) -> Re
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(vec![identity.certificate.clone()], identity.key.clone_key())?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     // Every session proves both certificates.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 
-/// Returns the settings of a server. The caller compares the certificate of the client.
-pub(crate) fn server(identity: &LinkIdentity) -> Result<Arc<ServerConfig>, Error> {
+/// Returns the settings of a server of an application protocol. The caller compares the certificate
+/// of the client.
+///
+/// # Errors
+///
+/// TLS refuses the own certificate.
+pub fn server(identity: &TlsIdentity, protocol: &[u8]) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(Verifier { pinned: None, provider: provider.clone() });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(vec![identity.certificate.clone()], identity.key.clone_key())?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// Returns the name that a client asks for.
-pub(crate) fn server_name() -> Result<ServerName<'static>, Error> {
+/// Returns the name that a client asks for. An error would be a fault of this crate's constant.
+pub fn server_name() -> Result<ServerName<'static>, Error> {
     ServerName::try_from(CERTIFICATE_NAME).map_err(|error| Error::General(error.to_string()))
 }
