@@ -17,6 +17,7 @@
 
 mod background;
 mod io_watch;
+mod log_pace;
 mod maintenance;
 mod monitor;
 mod queue;
@@ -44,6 +45,7 @@ use background::Background;
 use fsck::UnreadableRanges;
 pub use io_watch::IoWatch;
 use io_watch::TimedDisk;
+use log_pace::LogPace;
 use monitor::ScrubMonitor;
 use ondisk::SUPERBLOCK_AREA_BYTES;
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
@@ -167,7 +169,7 @@ impl Engine {
             refused_allocations: LogLimit::default(),
         });
         let threads = vec![
-            spawn("ibid-log", &shared, |shared| shared.serve(&shared.log)),
+            spawn("ibid-log", &shared, Shared::keep_log),
             spawn("ibid-write", &shared, |shared| shared.serve(&shared.writes)),
             spawn("ibid-flush", &shared, |shared| shared.serve(&shared.flushes)),
             spawn("ibid-reduce", &shared, |shared| shared.serve(&shared.works)),
@@ -342,6 +344,19 @@ impl Shared {
     fn serve(&self, queue: &Queue<Job>) {
         while let Some(job) = queue.next() {
             self.execute(job);
+        }
+    }
+
+    /// Runs the log's thread, which rests between groups while the log becomes full.
+    fn keep_log(&self) {
+        let mut pace = LogPace::default();
+        while let Some(job) = self.log.next() {
+            self.execute(job);
+            let used = self.inner.lock().core.log_in_use();
+            let pause = pace.group_written(clock::now(), used);
+            if !pause.is_zero() {
+                self.log.rest(pause);
+            }
         }
     }
 

@@ -28,6 +28,13 @@ impl Core {
         volumes.map(|(id, volume)| (*id, volume.blocks)).collect()
     }
 
+    /// Returns the bytes of the log that are in use, and its length, while a checkpoint is in
+    /// progress: its end releases a part of them.
+    pub fn log_in_use(&self) -> Option<(u64, u64)> {
+        let ring = &self.log.ring;
+        (!self.checkpointer.is_idle()).then(|| (ring.used(), ring.capacity()))
+    }
+
     /// Returns how full the pool is. Takes constant time.
     pub fn space(&self) -> PoolSpace {
         let pool = &self.space.pool;
