@@ -27,6 +27,7 @@ pub(crate) fn run(data: Option<PathBuf>, command: MediatorCommand) -> Result<(),
             log::start(None, LogFormat::Text)?;
             Runtime::new()?.block_on(serve(&directory(data)?, listen))
         }
+        MediatorCommand::Allow { certificate } => allow(&directory(data)?, &certificate),
         MediatorCommand::List { json } => list(&directory(data)?, json),
         MediatorCommand::Check { address, certificate, json } => {
             let certificate = certificate.map(|text| fingerprint(&text)).transpose()?;
@@ -46,8 +47,9 @@ async fn serve(directory: &Path, listen: SocketAddr) -> Result<(), Problem> {
         let hint = match &error {
             mediator::StartError::Bind(..) => "choose another address with --listen ADDR:PORT",
             mediator::StartError::Store(_) => {
-                "use a directory that no other mediator uses; restore damaged files from a backup, or make a new \
-                 mediator in an empty directory and set it for each pod again"
+                "use a directory that no other mediator uses. If files are damaged or lost, make a new mediator in an \
+                 empty directory and set it for each pod again; never restore registers from a backup, which may have \
+                 forgotten decisions"
             }
             _ => "restore mediator.pem and mediator.key from a backup, or make a new mediator in an empty directory",
         };
@@ -69,6 +71,20 @@ async fn serve(directory: &Path, listen: SocketAddr) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+fn open(directory: &Path) -> Result<Store, Problem> {
+    Store::inspect(directory)?.ok_or_else(|| {
+        Problem::new(format!("{}: no mediator", directory.display()))
+            .hint("`ibid mediator serve --data DIR` makes one; check the directory")
+    })
+}
+
+fn allow(directory: &Path, certificate: &str) -> Result<(), Problem> {
+    let array = fingerprint(certificate)?;
+    let is_new = open(directory)?.allow(array)?;
+    let state = if is_new { "allowed" } else { "was allowed already" };
+    print(&format!("{}: {state}\n", hex::encode(&array)))
 }
 
 /// A register, as printed.
@@ -95,10 +111,7 @@ impl Listed {
 }
 
 fn list(directory: &Path, as_json: bool) -> Result<(), Problem> {
-    let store = Store::inspect(directory)?.ok_or_else(|| {
-        Problem::new(format!("{}: no mediator", directory.display()))
-            .hint("`ibid mediator serve --data DIR` makes one; check the directory")
-    })?;
+    let store = open(directory)?;
     let listed: Vec<Listed> = store.load()?.iter().map(Listed::new).collect();
     either(as_json, &listed, || {
         // The first digits of a certificate are enough to recognise an array.
@@ -125,7 +138,7 @@ struct Reached {
 
 async fn check(address: &str, certificate: Option<[u8; 32]>, as_json: bool) -> Result<(), Problem> {
     let (host, port) = place(address)?;
-    // The mediator answers anybody with a certificate; this one is used once.
+    // The mediator presents itself to every client; this certificate is used once.
     let scratch = TemporaryDirectory::new(None, "ibid-mediator")?;
     let identity = TlsIdentity::load_or_create(scratch.path(), IDENTITY)?;
     let known = certificate.map(|fingerprint| MediatorInfo { fingerprint, instance: [0; 16] });
@@ -144,7 +157,11 @@ async fn check(address: &str, certificate: Option<[u8; 32]>, as_json: bool) -> R
     let info = client.identify().await.map_err(failed)?;
     let answer = clock::now().saturating_duration_since(began);
     let reached = Reached {
-        address: format!("{host}:{port}"),
+        address: if host.contains(':') && !host.starts_with('[') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        },
         certificate: hex::encode(&info.fingerprint),
         instance: hex::encode(&info.instance),
         answer_usec: u64::try_from(answer.as_micros()).unwrap_or(u64::MAX),
@@ -170,9 +187,13 @@ fn place(address: &str) -> Result<(&str, u16), Problem> {
 }
 
 fn fingerprint(text: &str) -> Result<[u8; 32], Problem> {
-    let bytes = hex::decode(text).and_then(|bytes| bytes.try_into().ok());
-    bytes
-        .ok_or_else(|| Problem::new("--certificate is no SHA-256").hint("write its 64 hexadecimal digits").exit_code(2))
+    let digits = text.replace(':', "");
+    let bytes = hex::decode(&digits).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| {
+        Problem::new(format!("'{text}' is no SHA-256 of a certificate"))
+            .hint("write its 64 hexadecimal digits")
+            .exit_code(2)
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::frame::{Frame, Kind, MAX_BODY_BYTES};
 use crate::message::{bulk_received, one_number, test_request, test_result, two_numbers};
-use crate::pipe::{NotSent, Outgoing};
+use crate::pipe::{NotSent, Outgoing, POD_FRAMES, QUEUE_FRAMES};
 use crate::remote::Remote;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// `Bulk` frames that this array accepts before it has confirmed one, and sends at most.
 pub(crate) const WINDOW_FRAMES: u32 = 64;
+const _: () = assert!(POD_FRAMES + 2 * (WINDOW_FRAMES as usize) < QUEUE_FRAMES);
 /// Longest link test in one direction.
 pub(crate) const MAX_TEST: Duration = Duration::from_secs(10);
 
@@ -49,6 +50,8 @@ pub(crate) struct DataConnection {
     /// A permit for each `Bulk` frame that may be sent.
     window: Semaphore,
     window_frames: u32,
+    /// Places in the queue for frames about pods.
+    pod_places: Arc<Semaphore>,
     body: Bytes,
     /// A test that the other array asked for is running.
     is_serving: AtomicBool,
@@ -64,6 +67,7 @@ impl DataConnection {
             outgoing,
             window: Semaphore::new(window_frames as usize),
             window_frames,
+            pod_places: Arc::new(Semaphore::new(POD_FRAMES)),
             body: vec![0; body_bytes].into(),
             is_serving: AtomicBool::new(false),
             asked: Mutex::default(),
@@ -73,6 +77,7 @@ impl DataConnection {
     /// Ends all tests.
     pub(crate) fn close(&self) {
         self.window.close();
+        self.pod_places.close();
         self.asked.lock().take();
     }
 
@@ -121,14 +126,14 @@ impl DataConnection {
 
     /// Queues a frame about a pod; waits for a place.
     pub(crate) async fn send(&self, frame: Frame) -> Result<(), NotSent> {
-        self.outgoing.send(frame).await
+        self.outgoing.send_among(frame, &self.pod_places).await
     }
 
     fn handle(self: &Arc<Self>, frame: &Frame) -> Result<(), &'static str> {
         match frame.kind {
             Kind::Bulk => {
                 let bytes = u32::try_from(frame.body.len()).unwrap_or(u32::MAX);
-                // The queue has places for the whole window.
+                // The queue has places for the whole window beside other frames.
                 self.outgoing.try_send(bulk_received(bytes)).map_err(|_| "the other array exceeded its window")
             }
             Kind::BulkReceived => {

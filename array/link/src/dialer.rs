@@ -151,6 +151,10 @@ async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<SessionEnd, L
     in_time(&address, greet(&mut data, &shared.hello(Purpose::Data, hello.session))).await?;
     shared.note_name(peer, &hello.name).await;
     let (session, run) = running::begin(shared, peer, channel, &hello, hello.session);
-    let (end, _) = tokio::join!(run, running::carry_data(shared.clone(), peer.clone(), session, data));
+    // A task of its own, so that work for its frames delays no heartbeat.
+    let carrying = tokio::spawn(running::carry_data(shared.clone(), peer.clone(), session, data));
+    let end = run.await;
+    // It ends with the session.
+    let _ = carrying.await;
     Ok(end)
 }

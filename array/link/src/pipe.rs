@@ -7,11 +7,13 @@ use crate::timer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-/// Frames that may wait in each direction. More than the windows of two link tests, so that an
-/// answer always finds a place.
-const QUEUE_FRAMES: usize = 256;
+/// Frames that may wait in each direction: the windows of two link tests, so that an answer always
+/// finds a place, and those about pods.
+pub(crate) const QUEUE_FRAMES: usize = 256;
+/// Frames about pods that may wait.
+pub(crate) const POD_FRAMES: usize = 120;
 
 /// Frames that are due are sent together, up to this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
@@ -23,9 +25,17 @@ pub(crate) struct Traffic {
     pub(crate) received: AtomicU64,
 }
 
+/// A frame in a queue, and its place among those of its purpose, if these are limited.
+#[derive(Debug)]
+struct Queued {
+    at: Instant,
+    frame: Frame,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
 /// The queue to the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing(mpsc::Sender<(Instant, Frame)>);
+pub(crate) struct Outgoing(mpsc::Sender<Queued>);
 
 /// The connection is over, or takes no more frames.
 #[derive(Debug)]
@@ -34,20 +44,30 @@ pub(crate) struct NotSent;
 impl Outgoing {
     /// Queues a frame; waits for a place.
     pub(crate) async fn send(&self, frame: Frame) -> Result<(), NotSent> {
-        let place = self.0.reserve().await.map_err(|_| NotSent)?;
-        place.send((platform::clock::now(), frame));
+        self.enqueue(frame, None).await
+    }
+
+    /// Queues a frame; waits for a place in the queue and among `places`.
+    pub(crate) async fn send_among(&self, frame: Frame, places: &Arc<Semaphore>) -> Result<(), NotSent> {
+        let place = places.clone().acquire_owned().await.map_err(|_| NotSent)?;
+        self.enqueue(frame, Some(place)).await
+    }
+
+    async fn enqueue(&self, frame: Frame, place: Option<OwnedSemaphorePermit>) -> Result<(), NotSent> {
+        let reserved = self.0.reserve().await.map_err(|_| NotSent)?;
+        reserved.send(Queued { at: platform::clock::now(), frame, _place: place });
         Ok(())
     }
 
     /// Queues a frame if there is a place.
     pub(crate) fn try_send(&self, frame: Frame) -> Result<(), NotSent> {
-        self.0.try_send((platform::clock::now(), frame)).map_err(|_| NotSent)
+        self.0.try_send(Queued { at: platform::clock::now(), frame, _place: None }).map_err(|_| NotSent)
     }
 }
 
 /// The ends of the queues that the pipe serves.
 pub(crate) struct Pipe {
-    outgoing: mpsc::Receiver<(Instant, Frame)>,
+    outgoing: mpsc::Receiver<Queued>,
     incoming: mpsc::Sender<Frame>,
 }
 
@@ -84,7 +104,7 @@ impl Pipe {
                         outgoing.recv().await
                     }
                 };
-                let Some((at, frame)) = next else { return Ok(()) };
+                let Some(Queued { at, frame, .. }) = next else { return Ok(()) };
                 let (due, is_cut) = lane_due(&mut lane, &mut distance, Direction::Out, at, &frame);
                 if is_cut || due > platform::clock::now() {
                     writer.flush().await?;

@@ -89,7 +89,7 @@ impl PodFrames for PodChannel {
     fn receive(&self, frame: Frame) -> Result<(), String> {
         match &self.receiver {
             Some(receiver) => receiver.receive(&self.session, frame),
-            None => Err("a frame about a pod, but this array has no pods with yours".to_owned()),
+            None => Err("a frame about a pod, and this array shares none".to_owned()),
         }
     }
 

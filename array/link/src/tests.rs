@@ -5,6 +5,7 @@ use crate::frame::{Frame, Kind};
 use crate::hello::{Hello, ProtocolRange, Purpose};
 use crate::identity::PROTOCOL;
 use crate::message::Refusal;
+use crate::pods::{PodReceiver, PodSession};
 use crate::shared::Shared;
 use crate::{ConnectionKey, Cut, Distance, KEY_LIFETIME, LinkConnection, LinkError, LinkStatus, Links, LocalArray};
 use parking_lot::Mutex;
@@ -347,4 +348,48 @@ async fn replaced_certificate_is_refused() {
     alpha.wait_connected().await;
     let there = beta.links.set_address("alpha", "192.0.2.1").unwrap_err().to_string();
     assert!(there.contains("alpha makes the connection"), "{there}");
+}
+
+/// Sends frames about a pod in every session, as fast as the link takes them.
+struct Busy(tokio::runtime::Handle);
+
+impl PodReceiver for Busy {
+    fn began(&self, session: &PodSession) {
+        let session = session.clone();
+        self.0.spawn(async move {
+            while session.send(Frame::of_pod(Kind::RecordPart, 1, 1, vec![0; 4096])).await.is_ok() {}
+        });
+    }
+    fn receive(&self, _: &PodSession, _: Frame) -> Result<(), String> {
+        Ok(())
+    }
+    fn batch_ended(&self, _: &PodSession) {}
+    fn ended(&self, _: &PodSession) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn link_test_beside_frames_about_pods() {
+    let (alpha, beta) = pair().await;
+    for array in [&alpha, &beta] {
+        assert!(array.links.set_pod_receiver(Arc::new(Busy(tokio::runtime::Handle::current()))));
+    }
+    alpha.connect(&beta).await.unwrap();
+    alpha.wait_connected().await;
+    beta.wait_connected().await;
+    let narrow = Distance { bytes_per_second: Some(16 << 20), ..Distance::default() };
+    alpha.links.set_distance("beta", narrow).unwrap();
+    let test = beta.links.test("alpha", Duration::from_millis(300)).await.unwrap();
+    assert!(test.sent.bytes > 0 && test.received.bytes > 0);
+    assert_eq!((alpha.link().sessions, beta.link().sessions), (1, 1), "no session has ended");
+}
+
+#[tokio::test]
+async fn frame_about_a_pod_needs_a_receiver() {
+    let (alpha, beta) = pair().await;
+    assert!(alpha.links.set_pod_receiver(Arc::new(Busy(tokio::runtime::Handle::current()))));
+    alpha.connect(&beta).await.unwrap();
+    let is_refused = |link: &LinkConnection| {
+        link.problem.as_ref().is_some_and(|problem| problem.contains("a frame about a pod, and this array shares none"))
+    };
+    beta.wait("refused", is_refused).await;
 }

@@ -45,6 +45,9 @@ pub enum CallError {
     /// The register belongs to another pair of arrays.
     #[error("the register belongs to another pair of arrays")]
     Taken,
+    /// No administrator of the mediator has allowed this array.
+    #[error("the mediator does not serve this array; allow it there with `ibid mediator allow {0}`")]
+    NotAllowed(String),
     /// The request breaks a rule of registers: epochs grow, an array names only itself.
     #[error("the mediator refused the change: epochs grow, and an array names only itself")]
     Invalid,
@@ -69,6 +72,8 @@ pub struct MediatorClient {
     host: String,
     port: u16,
     config: Arc<ClientConfig>,
+    /// The certificate of this array.
+    own: Fingerprint,
     /// The instance that the array knows; zeros if it knows none.
     instance: [u8; 16],
     timeout: Duration,
@@ -94,6 +99,7 @@ impl MediatorClient {
             host: host.to_owned(),
             port,
             config,
+            own: identity.fingerprint,
             instance: known.map_or([0; 16], |known| known.instance),
             timeout,
             connection: Mutex::default(),
@@ -101,14 +107,10 @@ impl MediatorClient {
         })
     }
 
-    /// Returns the mediator's certificate and instance.
+    /// Returns the mediator's certificate and instance. It answers every client.
     pub async fn identify(&self) -> Result<MediatorInfo, CallError> {
-        let reply = self.call([0; 16], Action::Identify).await?;
-        let connection = self.connection.lock().await;
-        let fingerprint = connection.as_ref().map(|connection| connection.fingerprint);
-        fingerprint
-            .map(|fingerprint| MediatorInfo { fingerprint, instance: reply.instance })
-            .ok_or_else(|| self.unreachable(io::ErrorKind::ConnectionAborted.into()))
+        let (reply, fingerprint) = self.ask([0; 16], Action::Identify).await?;
+        Ok(MediatorInfo { fingerprint, instance: reply.instance })
     }
 
     /// Reads a register.
@@ -132,7 +134,9 @@ impl MediatorClient {
 
     /// Replaces the content of a register if it is the expected one.
     ///
-    /// Returns the content afterwards: the new one, or another if it was not the expected one.
+    /// Returns the content afterwards: the new one, or another if it was not the expected one. If a
+    /// connection has ended, the request is repeated: then another content does not prove that the
+    /// swap was not carried out, because the other array may have changed the register since.
     pub async fn swap(&self, pod: PodKey, expected: Register, new: Register) -> Result<Register, CallError> {
         self.call(pod, Action::Swap { expected, new }).await.map(|reply| reply.register)
     }
@@ -144,31 +148,45 @@ impl MediatorClient {
     }
 
     fn place(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        match self.host.contains(':') && !self.host.starts_with('[') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
     }
 
     fn unreachable(&self, error: io::Error) -> CallError {
         CallError::Unreachable(self.place(), error)
     }
 
-    /// Makes a request. After an error or without an answer in time, the connection is closed, so
-    /// that no late answer is taken for that of another request.
     async fn call(&self, pod: PodKey, action: Action) -> Result<Reply, CallError> {
+        self.ask(pod, action).await.map(|(reply, _)| reply)
+    }
+
+    /// Makes a request. Returns the reply, and the certificate of the mediator. After an error or
+    /// without an answer in time, the connection is closed, so that no late answer is taken for
+    /// that of another request.
+    async fn ask(&self, pod: PodKey, action: Action) -> Result<(Reply, Fingerprint), CallError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let request = Request { number, pod, instance: self.instance, action };
-        let mut held = self.connection.lock().await;
-        // Taken out, so that it is closed when the future is dropped.
-        let connection = held.take();
-        let exchanged = tokio::time::timeout(self.timeout, self.exchange(connection, &request)).await;
-        let (connection, reply) = exchanged.map_err(|_| CallError::TimedOut(self.place()))??;
-        *held = Some(connection);
+        let exchanging = async {
+            let mut held = self.connection.lock().await;
+            // Taken out, so that it is closed when the future is dropped.
+            let connection = held.take();
+            let (connection, reply) = self.exchange(connection, &request).await?;
+            let fingerprint = connection.fingerprint;
+            *held = Some(connection);
+            Ok::<_, CallError>((reply, fingerprint))
+        };
+        let exchanged = tokio::time::timeout(self.timeout, exchanging).await;
+        let (reply, fingerprint) = exchanged.map_err(|_| CallError::TimedOut(self.place()))??;
         match reply.status {
-            Status::Done | Status::Differs | Status::Waiting => Ok(reply),
+            Status::Done | Status::Differs | Status::Waiting => Ok((reply, fingerprint)),
             Status::OtherInstance => Err(CallError::OtherInstance(self.place())),
             Status::Missing => Err(CallError::Missing),
             Status::Full => Err(CallError::Full),
             Status::Taken => Err(CallError::Taken),
             Status::Invalid => Err(CallError::Invalid),
+            Status::NotAllowed => Err(CallError::NotAllowed(types::hex::encode(&self.own))),
         }
     }
 
@@ -178,14 +196,14 @@ impl MediatorClient {
         request: &Request,
     ) -> Result<(Connection, Reply), CallError> {
         if let Some(mut connection) = connection
-            && let Ok(reply) = ask(&mut connection.stream, request).await
+            && let Ok(reply) = talk(&mut connection.stream, request).await
         {
             return self.check(reply, request).map(|reply| (connection, reply));
         }
         // The mediator may have been restarted. Each request may be repeated: a swap that was
         // carried out does not find the expected content again.
         let mut connection = self.connect().await?;
-        let reply = ask(&mut connection.stream, request).await.map_err(|error| self.unreachable(error))?;
+        let reply = talk(&mut connection.stream, request).await.map_err(|error| self.unreachable(error))?;
         self.check(reply, request).map(|reply| (connection, reply))
     }
 
@@ -201,10 +219,13 @@ impl MediatorClient {
         let failed = |error| self.unreachable(error);
         let addresses = resolve_all(&self.host, self.port).await.map_err(failed)?;
         let mut last = io::ErrorKind::NotFound.into();
+        // An address that does not answer leaves time for the others.
+        let part = self.timeout / u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
         for address in addresses {
-            match Stream::connect(address).await {
-                Ok(stream) => return self.handshake(stream).await,
-                Err(error) => last = error,
+            match tokio::time::timeout(part, Stream::connect(address)).await {
+                Ok(Ok(stream)) => return self.handshake(stream).await,
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
             }
         }
         Err(failed(last))
@@ -230,7 +251,7 @@ impl MediatorClient {
     }
 }
 
-async fn ask(stream: &mut TlsStream<Stream>, request: &Request) -> io::Result<[u8; REPLY_BYTES]> {
+async fn talk(stream: &mut TlsStream<Stream>, request: &Request) -> io::Result<[u8; REPLY_BYTES]> {
     stream.write_all(&request.encode()).await?;
     stream.flush().await?;
     let mut reply = [0; REPLY_BYTES];

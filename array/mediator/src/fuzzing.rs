@@ -2,13 +2,17 @@
 #![allow(clippy::expect_used, reason = "a fuzz target panics when it finds something")]
 
 use crate::message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request};
-use crate::register::{Outcome, Registers};
+use crate::register::{Entry, Holder, Outcome, Registers};
 use std::time::Instant;
 
 /// Reads arbitrary bytes as requests of three clients, and carries them out. A decoded message
 /// survives encoding, and no epoch ever goes back.
-pub fn fuzz_requests(data: &[u8], now: Instant) {
-    let mut registers = Registers::default();
+///
+/// Returns the number of changes.
+pub fn fuzz_requests(data: &[u8], now: Instant) -> usize {
+    let (mut registers, mut changes) = (Registers::default(), 0);
+    let arrays = [[0; 32], [1; 32]];
+    registers.put(Entry { pod: [1; 16], arrays, epoch: 1, owner: Holder::Both, changed_ms: 0 });
     for (client, bytes) in (0_u8..3).cycle().zip(data.chunks_exact(REQUEST_BYTES)) {
         let bytes: &[u8; REQUEST_BYTES] = bytes.try_into().expect("the length of a request");
         if let Ok(reply) = Reply::decode(bytes[..REPLY_BYTES].try_into().expect("the length of a reply")) {
@@ -27,8 +31,10 @@ pub fn fuzz_requests(data: &[u8], now: Instant) {
         if let Outcome::Store(entry) = outcome {
             assert!(before.is_none_or(|before| entry.epoch >= before.epoch));
             registers.put(entry);
+            changes += 1;
         }
     }
+    changes
 }
 
 #[cfg(test)]
@@ -40,7 +46,7 @@ mod tests {
     #[test]
     fn damaged_requests_cause_no_panic() {
         let mut rng = Rng::new(20_261_127);
-        let requests = requests();
+        let (requests, mut changes) = (requests(), 0);
         for _ in 0..3000 {
             let mut stream = Vec::new();
             for _ in 0..1 + rng.below(12) {
@@ -51,7 +57,8 @@ mod tests {
                 }
                 stream.extend_from_slice(&request);
             }
-            fuzz_requests(&stream, platform::clock::now());
+            changes += fuzz_requests(&stream, platform::clock::now());
         }
+        assert!(changes > 100, "{changes}");
     }
 }

@@ -7,7 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDMEDI";
 const VERSION: u16 = 1;
-/// Id of a pod: 16 bytes that both arrays know.
+/// Id of a pod while it is on two arrays: 16 bytes that both know. A pod that comes to two arrays
+/// again has another one, because a register is retired for good.
 pub type PodKey = [u8; 16];
 
 /// Length of a request in bytes.
@@ -104,10 +105,12 @@ pub(crate) enum Status {
     Taken = 6,
     /// The request breaks a rule of registers.
     Invalid = 7,
+    /// No administrator has allowed this array to have registers.
+    NotAllowed = 8,
 }
 
 impl Status {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Done,
         Self::Differs,
         Self::Missing,
@@ -116,6 +119,7 @@ impl Status {
         Self::Waiting,
         Self::Taken,
         Self::Invalid,
+        Self::NotAllowed,
     ];
 }
 
@@ -187,16 +191,20 @@ impl RegisterLayout {
     }
 
     fn decode(self) -> Result<Register, MessageError> {
+        if self.reserved != [0; 7] {
+            return Err(MessageError::Malformed("reserved bytes"));
+        }
         let owner = Owner::numbered(self.owner).ok_or(MessageError::Malformed("owner"))?;
         Ok(Register { epoch: self.epoch.get(), owner })
     }
 }
 
-fn check(magic: [u8; 8], version: U16) -> Result<(), MessageError> {
-    match (magic == MAGIC, version.get()) {
-        (false, _) => Err(MessageError::NotMediator),
-        (true, VERSION) => Ok(()),
-        (true, other) => Err(MessageError::Version(other)),
+fn check(magic: [u8; 8], version: U16, reserved: u8) -> Result<(), MessageError> {
+    match (magic == MAGIC, version.get(), reserved) {
+        (false, _, _) => Err(MessageError::NotMediator),
+        (true, VERSION, 0) => Ok(()),
+        (true, VERSION, _) => Err(MessageError::Malformed("reserved bytes")),
+        (true, other, _) => Err(MessageError::Version(other)),
     }
 }
 
@@ -232,7 +240,7 @@ impl Request {
 
     pub(crate) fn decode(bytes: &[u8; REQUEST_BYTES]) -> Result<Self, MessageError> {
         let layout: RequestLayout = zerocopy::transmute!(*bytes);
-        check(layout.magic, layout.version)?;
+        check(layout.magic, layout.version, layout.reserved)?;
         let action = match layout.action {
             0 => Action::Identify,
             1 => Action::Read,
@@ -261,7 +269,7 @@ impl Reply {
 
     pub(crate) fn decode(bytes: &[u8; REPLY_BYTES]) -> Result<Self, MessageError> {
         let layout: ReplyLayout = zerocopy::transmute!(*bytes);
-        check(layout.magic, layout.version)?;
+        check(layout.magic, layout.version, layout.reserved)?;
         let status = Status::ALL.into_iter().find(|status| *status as u8 == layout.status);
         Ok(Self {
             number: layout.number.get(),
@@ -317,6 +325,8 @@ pub(crate) mod tests {
         assert_eq!(refused(0, b'X'), MessageError::NotMediator);
         assert_eq!(refused(8, 2), MessageError::Version(2));
         assert_eq!(refused(10, 5), MessageError::Malformed("action"));
+        assert_eq!(refused(11, 1), MessageError::Malformed("reserved bytes"));
+        assert_eq!(refused(63, 1), MessageError::Malformed("reserved bytes"));
         assert_eq!(refused(56, 4), MessageError::Malformed("owner"));
     }
 }

@@ -5,9 +5,9 @@ use pinned_tls::Fingerprint;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Most registers of a mediator.
+/// Most registers of a mediator that are not retired.
 pub const MAX_REGISTERS: usize = 10_000;
-/// Most registers of an array: the most pods that one has.
+/// Most registers of an array that are not retired: the most pods that one has.
 pub const MAX_REGISTERS_PER_ARRAY: usize = 500;
 /// Most requests for new registers that wait for the other array.
 const MAX_WAITING: usize = 256;
@@ -94,11 +94,6 @@ impl Registers {
         self.entries.values()
     }
 
-    /// Returns true if an array has a register.
-    pub(crate) fn is_known(&self, array: &Fingerprint) -> bool {
-        self.entries.values().any(|entry| entry.arrays.contains(array))
-    }
-
     /// Returns the content of an entry for a reply.
     pub(crate) fn content(&self, pod: &PodKey, by: &Fingerprint) -> Option<Register> {
         self.of(pod, by).map(|entry| entry.seen_by(by))
@@ -135,10 +130,9 @@ impl Registers {
                 false => Outcome::Reply(Status::Taken, None),
             };
         }
-        let registers =
-            |array: &Fingerprint| self.entries.values().filter(|entry| entry.arrays.contains(array)).count();
-        if self.entries.len() >= MAX_REGISTERS || arrays.iter().any(|array| registers(array) >= MAX_REGISTERS_PER_ARRAY)
-        {
+        let active = || self.entries.values().filter(|entry| entry.owner != Holder::Retired);
+        let registers = |array: &Fingerprint| active().filter(|entry| entry.arrays.contains(array)).count();
+        if active().count() >= MAX_REGISTERS || arrays.iter().any(|array| registers(array) >= MAX_REGISTERS_PER_ARRAY) {
             return Outcome::Reply(Status::Full, None);
         }
         self.waiting.retain(|wait| wait.until > now && (wait.pod, wait.by) != (pod, by));
@@ -312,8 +306,18 @@ mod tests {
             })
             .sum();
         assert_eq!(waits, MAX_WAITING - MAX_WAITING_PER_ARRAY);
-        let entry = |pod| Entry { pod, arrays: [A, B], epoch: 1, owner: Holder::Both, changed_ms: 0 };
-        (0..500).for_each(|number| registers.put(entry(pod(number))));
+        let mut registers = Registers::default();
+        let entry = |pod, arrays, owner| Entry { pod, arrays, epoch: 1, owner, changed_ms: 0 };
+        (0..500).for_each(|number| registers.put(entry(pod(number), [A, B], Holder::Both)));
         assert!(is(registers.create((pod(600), A), STRANGER, (NONCE, 1), now(), 0), Status::Full));
+        assert!(is(registers.create((pod(600), STRANGER), A, (NONCE, 1), now(), 0), Status::Full));
+        registers.put(entry(pod(0), [A, B], Holder::Retired));
+        assert!(is(registers.create((pod(600), A), STRANGER, (NONCE, 1), now(), 0), Status::Waiting));
+        let mut registers = Registers::default();
+        let array = |number: u16| [number.to_le_bytes(); 16].concat().try_into().unwrap();
+        for number in 0..u16::try_from(MAX_REGISTERS).unwrap() {
+            registers.put(entry(pod(number), [array(number / 400 + 100), STRANGER], Holder::Both));
+        }
+        assert!(is(registers.create((pod(20_000), A), B, (NONCE, 1), now(), 0), Status::Full));
     }
 }

@@ -24,9 +24,9 @@ use tokio_rustls::TlsAcceptor;
 const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection without a request for this long ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections of an array that has a register. The oldest ends if there are more.
+/// Connections of an array that may have registers. The oldest ends if there are more.
 const MAX_PER_ARRAY: usize = 4;
-/// Pause after a request of a client without a register, so that it takes little of the processor.
+/// Pause after a request of a client that is not allowed, so that it takes little of the processor.
 const STRANGER_PAUSE: Duration = Duration::from_millis(10);
 /// Pause after an accept that failed, as when there are no more descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -40,6 +40,9 @@ pub enum StartError {
     /// Its certificate cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// There are registers, but no certificate.
+    #[error("mediator.pem is missing, but there are registers")]
+    CertificateGone,
     /// TLS refuses the certificate.
     #[error("mediator.pem cannot be used for TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -48,7 +51,7 @@ pub enum StartError {
     Bind(SocketAddr, io::Error),
 }
 
-/// Connections of arrays that have registers, by their certificates.
+/// Connections of arrays that may have registers, by their certificates.
 #[derive(Default)]
 struct KnownConnections {
     next: u64,
@@ -82,6 +85,8 @@ struct Shared {
     store: Store,
     registers: Mutex<Registers>,
     known: parking_lot::Mutex<KnownConnections>,
+    /// Certificates of the arrays that may have registers, as they were read last.
+    allowed: parking_lot::Mutex<Vec<Fingerprint>>,
     strangers: Arc<Strangers>,
     log: LogLimit,
     /// Why nothing is answered any more: a register could not be stored, so its stored content is
@@ -102,10 +107,15 @@ impl Mediator {
     /// Opens the mediator in `directory`, makes it at the first start, and listens on `address`.
     pub async fn bind(directory: &Path, address: SocketAddr) -> Result<Self, StartError> {
         let store = Store::open(directory)?;
+        let (entries, allowed) = (store.load()?, store.allowed()?);
+        // The arrays know the mediator by it.
+        if !entries.is_empty() && !store.has_certificate()? {
+            return Err(StartError::CertificateGone);
+        }
         let identity = TlsIdentity::load_or_create(directory, IDENTITY)?;
         let config = pinned_tls::server(&identity, PROTOCOL)?;
         let mut registers = Registers::default();
-        store.load()?.into_iter().for_each(|entry| registers.put(entry));
+        entries.into_iter().for_each(|entry| registers.put(entry));
         let failed = |error| StartError::Bind(address, error);
         let listener = Listener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -113,6 +123,7 @@ impl Mediator {
             store,
             registers: Mutex::new(registers),
             known: parking_lot::Mutex::default(),
+            allowed: parking_lot::Mutex::new(allowed),
             strangers: Arc::default(),
             log: LogLimit::default(),
             end: watch::Sender::new(None),
@@ -190,13 +201,13 @@ async fn serve(shared: Arc<Shared>, stream: Stream, source: IpAddr, config: Arc<
 
 type TlsStream = tokio_rustls::server::TlsStream<Stream>;
 
-/// Serves a client as an unknown one until it has a register, then as an array.
+/// Serves a client as an unknown one until an administrator allows it, then as an array.
 async fn talk(shared: &Arc<Shared>, stream: Stream, config: Arc<ServerConfig>) -> Result<(), String> {
     let handshake = tokio::time::timeout(OPENING_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await;
     let mut stream = handshake.map_err(|_| "no TLS in time".to_owned())?.map_err(|error| error.to_string())?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let client = fingerprint(certificate.ok_or("no certificate")?);
-    while !shared.registers.lock().await.is_known(&client) {
+    while !shared.is_allowed(client).await {
         if !exchange(shared, &mut stream, client).await? {
             return Ok(());
         }
@@ -249,6 +260,29 @@ async fn exchange(shared: &Arc<Shared>, stream: &mut TlsStream, client: Fingerpr
 }
 
 impl Shared {
+    /// True if an administrator has allowed an array to have registers. Reads the list again for
+    /// one that is not known to be on it, because it may have been added.
+    async fn is_allowed(self: &Arc<Self>, array: Fingerprint) -> bool {
+        if self.allowed.lock().contains(&array) {
+            return true;
+        }
+        let reading = self.clone();
+        let read = tokio::task::spawn_blocking(move || reading.store.allowed().map_err(|error| error.to_string()));
+        match read.await.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(arrays) => {
+                let is_allowed = arrays.contains(&array);
+                *self.allowed.lock() = arrays;
+                is_allowed
+            }
+            Err(error) => {
+                if let Some(withheld) = self.log.admit(clock::now()) {
+                    tracing::error!(withheld, "list of arrays not read: {error}");
+                }
+                false
+            }
+        }
+    }
+
     /// Waits for the end. Returns the reason.
     async fn ended(&self) -> String {
         let mut end = self.end.subscribe();
@@ -270,12 +304,31 @@ impl Shared {
         if request.action == Action::Identify {
             return reply(Status::Done, None);
         }
+        if !self.is_allowed(client).await {
+            return reply(Status::NotAllowed, None);
+        }
+        let sharing = self.clone();
+        let (request, now_ms) = (*request, clock::unix_millis());
+        // A task of its own: a client that leaves, or that gives way, does not end a change between
+        // the drive and the memory.
+        let carrying_out = tokio::spawn(async move { sharing.carry_out(&request, client, now_ms).await });
+        let (status, content) = carrying_out.await.ok().flatten()?;
+        reply(status, content)
+    }
+
+    /// Carries out a request. `None` after the end.
+    async fn carry_out(
+        self: &Arc<Self>,
+        request: &Request,
+        client: Fingerprint,
+        now_ms: u64,
+    ) -> Option<(Status, Option<Register>)> {
         // Held while a change is stored: the next request sees it, or the end of the mediator.
         let mut registers = self.registers.lock().await;
         if self.end.borrow().is_some() {
             return None;
         }
-        let (of, now_ms) = ((request.pod, client), clock::unix_millis());
+        let of = (request.pod, client);
         let outcome = match request.action {
             Action::Identify | Action::Read => registers.read(&request.pod, &client),
             Action::Create { peer, nonce, epoch } => registers.create(of, peer, (nonce, epoch), clock::now(), now_ms),
@@ -283,11 +336,11 @@ impl Shared {
             Action::Retire { expected } => registers.retire(of, expected, now_ms),
         };
         match outcome {
-            Outcome::Reply(status, content) => reply(status, content),
+            Outcome::Reply(status, content) => Some((status, content)),
             Outcome::Store(entry) => {
                 self.save(entry).await?;
                 registers.put(entry);
-                reply(Status::Done, registers.content(&request.pod, &client))
+                Some((Status::Done, registers.content(&request.pod, &client)))
             }
         }
     }

@@ -17,7 +17,10 @@ pub const IDENTITY: IdentityNames =
 const INSTANCE_FILE: &str = "mediator.json";
 const LOCK_FILE: &str = "lock";
 const REGISTERS: &str = "registers";
-const MAX_FILE_BYTES: u64 = 4096;
+const ARRAYS_FILE: &str = "arrays.json";
+/// Most arrays that a mediator serves.
+const MAX_ARRAYS: usize = 256;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 const VERSION: u32 = 1;
 
 /// The directory of a mediator cannot be used.
@@ -54,6 +57,8 @@ struct EntryRecord {
     /// `both`, `retired`, or the certificate of one array.
     owner: String,
     changed_ms: u64,
+    /// CRC-32C of the other fields.
+    checksum: String,
 }
 
 impl EntryRecord {
@@ -64,13 +69,27 @@ impl EntryRecord {
             Holder::One(owner) => hex::encode(&owner),
         };
         let arrays = entry.arrays.map(|array| hex::encode(&array));
-        let pod = hex::encode(&entry.pod);
-        Self { version: VERSION, pod, arrays, epoch: entry.epoch, owner, changed_ms: entry.changed_ms }
+        let (pod, checksum) = (hex::encode(&entry.pod), String::new());
+        let (epoch, changed_ms) = (entry.epoch, entry.changed_ms);
+        let mut record = Self { version: VERSION, pod, arrays, epoch, owner, changed_ms, checksum };
+        record.checksum = record.computed();
+        record
+    }
+
+    /// Returns the checksum of the other fields.
+    fn computed(&self) -> String {
+        let Self { version, pod, arrays: [first, second], epoch, owner, changed_ms, .. } = self;
+        let text = format!("{version} {pod} {first} {second} {epoch} {owner} {changed_ms}");
+        let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, text.as_bytes());
+        format!("{checksum:08x}")
     }
 
     fn entry(&self) -> Result<Entry, &'static str> {
         if self.version != VERSION {
             return Err("its version is not known to this program");
+        }
+        if self.checksum != self.computed() {
+            return Err("its checksum is wrong");
         }
         let pod: PodKey = bytes(&self.pod).ok_or("the pod")?;
         let array = |at: usize| bytes(&self.arrays[at]).ok_or("the arrays");
@@ -91,6 +110,14 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     hex::decode(text)?.try_into().ok()
 }
 
+/// Stored form of the arrays that may have registers.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArraysRecord {
+    version: u32,
+    arrays: Vec<String>,
+}
+
 /// The directory of a mediator.
 #[derive(Debug)]
 pub struct Store {
@@ -107,6 +134,7 @@ impl Store {
         let file = |error| StoreError::File(directory.to_owned(), error);
         files::create_directory(&directory.join(REGISTERS)).map_err(file)?;
         let lock = Lock::take(&directory.join(LOCK_FILE))?;
+        sync(directory)?;
         let instance = match read_instance(directory)? {
             Some(instance) => instance,
             None if files::names(&directory.join(REGISTERS)).map_err(file)?.is_empty() => create_instance(directory)?,
@@ -142,12 +170,55 @@ impl Store {
         }
     }
 
+    /// Returns the certificates of the arrays that may have registers.
+    pub fn allowed(&self) -> Result<Vec<Fingerprint>, StoreError> {
+        let path = self.directory.join(ARRAYS_FILE);
+        let record = read::<ArraysRecord>(&path)?.unwrap_or(ArraysRecord { version: VERSION, arrays: Vec::new() });
+        let arrays: Option<Vec<Fingerprint>> = record.arrays.iter().map(|array| bytes(array)).collect();
+        let arrays = arrays.filter(|arrays| record.version == VERSION && arrays.len() <= MAX_ARRAYS);
+        arrays.ok_or_else(|| StoreError::Content(path, "arrays or version".to_owned()))
+    }
+
+    /// Allows an array to have registers, durably. The mediator may run. Returns false if it may
+    /// already.
+    pub fn allow(&self, array: Fingerprint) -> Result<bool, StoreError> {
+        let path = self.directory.join(ARRAYS_FILE);
+        let mut arrays = self.allowed()?;
+        if arrays.contains(&array) {
+            return Ok(false);
+        }
+        if arrays.len() >= MAX_ARRAYS {
+            return Err(StoreError::Content(path, format!("a mediator serves at most {MAX_ARRAYS} arrays")));
+        }
+        arrays.push(array);
+        let arrays = arrays.iter().map(|array| hex::encode(array)).collect();
+        write(&path, &ArraysRecord { version: VERSION, arrays }).map(|()| true)
+    }
+
+    /// Returns true if the mediator has a certificate.
+    pub(crate) fn has_certificate(&self) -> Result<bool, StoreError> {
+        let path = self.directory.join(IDENTITY.certificate);
+        files::exists(&path).map_err(|error| StoreError::File(path, error))
+    }
+
     /// Stores a register, durably. After an error, the stored content is unknown: the old one or
     /// the new one. Blocks.
     pub(crate) fn save(&self, entry: &Entry) -> Result<(), StoreError> {
         let path = self.directory.join(REGISTERS).join(file_of(&entry.pod));
         write(&path, &EntryRecord::new(entry))
     }
+}
+
+/// Puts everything on stable storage. A process before may have ended between a rename and its
+/// sync; its content must not be answered from the memory of the system.
+fn sync(directory: &Path) -> Result<(), StoreError> {
+    let put = |path: &Path| files::sync(path).map_err(|error| StoreError::File(path.to_owned(), error));
+    let folder = directory.join(REGISTERS);
+    let names = files::names(&folder).map_err(|error| StoreError::File(folder.clone(), error))?;
+    names.iter().try_for_each(|name| put(&folder.join(name)))?;
+    put(&folder)?;
+    put(directory)?;
+    directory.canonicalize().ok().as_deref().and_then(Path::parent).map_or(Ok(()), put)
 }
 
 fn file_of(pod: &PodKey) -> String {
@@ -209,6 +280,21 @@ mod tests {
     }
 
     #[test]
+    fn allowed_arrays_are_stored() {
+        let directory = TemporaryDirectory::new(None, "ibid-mediator").unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        assert_eq!(store.allowed().unwrap(), Vec::<Fingerprint>::new());
+        let beside = Store::inspect(directory.path()).unwrap().unwrap();
+        assert_eq!((beside.allow([1; 32]).unwrap(), beside.allow([1; 32]).unwrap()), (true, false));
+        assert_eq!(store.allowed().unwrap(), [[1; 32]]);
+        (2..=255).for_each(|number| assert!(store.allow([number; 32]).unwrap()));
+        assert!(store.allow([0; 32]).unwrap());
+        let mut more = [9; 32];
+        more[0] = 1;
+        assert!(store.allow(more).unwrap_err().to_string().contains("at most 256 arrays"));
+    }
+
+    #[test]
     fn damaged_files_are_refused() {
         let directory = TemporaryDirectory::new(None, "ibid-mediator").unwrap();
         let store = Store::open(directory.path()).unwrap();
@@ -219,9 +305,12 @@ mod tests {
             files::replace(&path, text.as_bytes(), Access::Owner).unwrap();
             store.load().unwrap_err().to_string()
         };
-        assert!(refused(&text.replace("\"both\"", &format!("\"{}\"", "03".repeat(32)))).contains("the owner"));
+        assert!(refused(&text.replace("\"epoch\": 5", "\"epoch\": 7")).contains("checksum is wrong"));
+        let foreign = EntryRecord::new(&entry(1, Holder::One([3; 32])));
+        assert!(refused(&serde_json::to_string(&foreign).unwrap()).contains("the owner"));
         assert!(refused(&text.replace("\"version\": 1", "\"version\": 2")).contains("version is not known"));
-        assert!(refused(&text.replacen(&"01".repeat(16), &"04".repeat(16), 1)).contains("another name than its pod"));
+        let moved = EntryRecord::new(&entry(4, Holder::Both));
+        assert!(refused(&serde_json::to_string(&moved).unwrap()).contains("another name than its pod"));
         assert!(refused(&text[..text.len() / 2]).contains("is invalid"));
         drop(store);
         files::remove(&directory.path().join(INSTANCE_FILE)).unwrap();

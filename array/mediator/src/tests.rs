@@ -1,14 +1,17 @@
 //! A mediator and its clients on loopback.
 
-use crate::{CallError, Mediator, MediatorClient, MediatorInfo, Owner, Register};
+use crate::message::{REQUEST_BYTES, Reply, Request, Status};
+use crate::{CallError, Mediator, MediatorClient, MediatorInfo, Owner, PROTOCOL, Register, Store};
+use bytes::BytesMut;
 use pinned_tls::{IdentityNames, TlsIdentity};
 use platform::TemporaryDirectory;
 use platform::files::{self, Access};
-use platform::net::Stream;
+use platform::net::{Listener, Stream};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 const POD: [u8; 16] = [7; 16];
@@ -16,6 +19,7 @@ const NONCE: [u8; 16] = [9; 16];
 const NAMES: IdentityNames = IdentityNames { certificate: "a.pem", key: "a.key", subject: "an array" };
 
 struct Running {
+    store: Store,
     address: SocketAddr,
     info: MediatorInfo,
     task: JoinHandle<String>,
@@ -24,7 +28,8 @@ struct Running {
 async fn start(directory: &TemporaryDirectory, address: SocketAddr) -> Running {
     let mediator = Mediator::bind(directory.path(), address).await.unwrap();
     let info = MediatorInfo { fingerprint: mediator.fingerprint(), instance: mediator.instance() };
-    Running { address: mediator.address(), info, task: tokio::spawn(mediator.run()) }
+    let store = Store::inspect(directory.path()).unwrap().unwrap();
+    Running { store, address: mediator.address(), info, task: tokio::spawn(mediator.run()) }
 }
 
 impl Running {
@@ -61,6 +66,9 @@ fn register(epoch: u64, owner: Owner) -> Register {
 
 async fn registered(running: &Running, arrays: [&TestArray; 2]) -> [MediatorClient; 2] {
     let clients = arrays.map(|array| array.client(running.address, Some(running.info)));
+    for array in arrays {
+        running.store.allow(array.identity.fingerprint).unwrap();
+    }
     let peers = [arrays[1].identity.fingerprint, arrays[0].identity.fingerprint];
     assert_eq!(clients[0].create(POD, peers[0], NONCE, 1).await.unwrap(), None);
     let made = clients[1].create(POD, peers[1], NONCE, 1).await.unwrap();
@@ -100,6 +108,11 @@ async fn other_arrays_and_other_mediators_are_refused() {
     let (alpha, beta, stranger) = (TestArray::new(), TestArray::new(), TestArray::new());
     let clients = registered(&running, [&alpha, &beta]).await;
     let other = stranger.client(running.address, None);
+    assert_eq!(other.identify().await.unwrap(), running.info, "it answers everybody");
+    let refused = other.create(POD, alpha.identity.fingerprint, NONCE, 1).await.unwrap_err().to_string();
+    let certificate = types::hex::encode(&stranger.identity.fingerprint);
+    assert!(refused.contains(&format!("`ibid mediator allow {certificate}`")), "{refused}");
+    assert!(running.store.allow(stranger.identity.fingerprint).unwrap(), "while it runs");
     assert!(matches!(other.read(POD).await, Err(CallError::Missing)));
     let swap = other.swap(POD, register(1, Owner::Both), register(3, Owner::Own)).await;
     assert!(matches!(swap, Err(CallError::Missing)));
@@ -140,10 +153,14 @@ async fn idle_strangers_do_not_keep_an_array_out() {
     let running = start(&directory, anywhere()).await;
     let (alpha, beta) = (TestArray::new(), TestArray::new());
     let clients = registered(&running, [&alpha, &beta]).await;
+    let mut first = Stream::connect(running.address).await.unwrap();
     let mut idle = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..20 {
         idle.push(Stream::connect(running.address).await.unwrap());
     }
+    let mut buffer = BytesMut::with_capacity(16);
+    let closed = tokio::time::timeout(TIMEOUT, first.read(&mut buffer)).await.expect("the oldest gives way");
+    assert!(closed.is_err() || buffer.is_empty());
     assert_eq!(clients[0].read(POD).await.unwrap(), register(1, Owner::Both), "its connection stays");
     let fresh = alpha.client(running.address, Some(running.info));
     assert_eq!(fresh.read(POD).await.unwrap(), register(1, Owner::Both), "a new one is accepted");
@@ -152,14 +169,70 @@ async fn idle_strangers_do_not_keep_an_array_out() {
 }
 
 #[tokio::test]
+async fn client_that_leaves_does_not_end_a_change() {
+    let directory = TemporaryDirectory::new(None, "ibid-mediator").unwrap();
+    let running = start(&directory, anywhere()).await;
+    let (alpha, beta) = (TestArray::new(), TestArray::new());
+    let clients = registered(&running, [&alpha, &beta]).await;
+    let mut expected = register(1, Owner::Both);
+    for round in 1..30 {
+        let new = register(expected.epoch + 2, Owner::Own);
+        // Many connections of one array: the oldest give way while changes are stored.
+        let asks: Vec<_> = (0..8)
+            .map(|_| {
+                let client = alpha.client(running.address, Some(running.info));
+                tokio::spawn(async move { client.swap(POD, expected, new).await })
+            })
+            .collect();
+        for ask in asks {
+            let _ = ask.await.unwrap();
+        }
+        assert_eq!(clients[0].read(POD).await.unwrap(), new, "round {round}");
+        let stored = running.store.load().unwrap();
+        assert_eq!(stored[0].epoch, new.epoch, "memory and drive are equal");
+        expected = new;
+    }
+    running.end().await;
+}
+
+#[tokio::test]
 async fn late_answer_is_not_taken_for_another() {
-    // A listener that never answers.
-    let silent = platform::net::Listener::bind(anywhere()).await.unwrap();
-    let address = silent.local_addr().unwrap();
-    let array = TestArray::new();
-    let place = (&*address.ip().to_string(), address.port());
-    let client = MediatorClient::new(place, &array.identity, None, Duration::from_millis(50)).unwrap();
-    let client = Arc::new(client);
-    assert!(matches!(client.read(POD).await, Err(CallError::TimedOut(_))));
-    assert!(matches!(client.read(POD).await, Err(CallError::TimedOut(_))), "with a new connection");
+    let (server, array) = (TestArray::new(), TestArray::new());
+    let config = pinned_tls::server(&server.identity, PROTOCOL).unwrap();
+    let listener = Listener::bind(anywhere()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Answers one request of each connection, and that of the first one last.
+    let serving = tokio::spawn(async move {
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let stream = TlsAcceptor::from(config.clone()).accept(listener.accept().await.unwrap().0).await;
+            let (mut stream, mut bytes) = (stream.unwrap(), [0; REQUEST_BYTES]);
+            stream.read_exact(&mut bytes).await.unwrap();
+            held.push((stream, Request::decode(&bytes).unwrap()));
+        }
+        while let Some((mut stream, request)) = held.pop() {
+            let content = register(request.number.into(), Owner::Both);
+            let reply = Reply { number: request.number, status: Status::Done, instance: [0; 16], register: content };
+            // The first connection is closed.
+            let _ = stream.write_all(&reply.encode()).await;
+            let _ = stream.flush().await;
+        }
+    });
+    let client = array.client(address, None);
+    let first = tokio::time::timeout(Duration::from_millis(300), client.read(POD)).await;
+    assert!(first.is_err(), "the request is abandoned");
+    assert_eq!(client.read(POD).await.unwrap(), register(2, Owner::Both), "the answer to the second request");
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn mediator_without_its_certificate_does_not_start() {
+    let directory = TemporaryDirectory::new(None, "ibid-mediator").unwrap();
+    let running = start(&directory, anywhere()).await;
+    let (alpha, beta) = (TestArray::new(), TestArray::new());
+    registered(&running, [&alpha, &beta]).await;
+    running.end().await;
+    files::remove(&directory.path().join("mediator.pem")).unwrap();
+    let error = Mediator::bind(directory.path(), anywhere()).await.err().unwrap().to_string();
+    assert!(error.contains("mediator.pem is missing, but there are registers"), "{error}");
 }

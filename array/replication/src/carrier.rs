@@ -8,7 +8,7 @@ use engine::{BlockService, StreamEvent, StreamService, StreamSink};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::runtime::Handle;
-use types::{Position, StreamId};
+use types::{Period, Position, StreamId};
 
 /// An engine with streams.
 pub trait Replica: BlockService + StreamService {}
@@ -21,8 +21,8 @@ pub trait CarrierOwner: Send + Sync {
     fn began(&self, array: &str);
     /// The session has ended. Its streams are detached; their records are kept.
     fn ended(&self, array: &str);
-    /// A stream is not carried any more.
-    fn stopped(&self, stream: StreamId, reason: &str);
+    /// A stream is not carried any more in a period. That of a follower is closed.
+    fn stopped(&self, stream: StreamId, period: Period, reason: &str);
 }
 
 /// Carries streams. The engine's mutex may be held when a lock of this value is taken, and never
@@ -33,7 +33,20 @@ pub struct Carrier {
     owner: OnceLock<Arc<dyn CarrierOwner>>,
     streams: Mutex<Streams>,
     receiving: Mutex<Receiving>,
+    /// Held while a record passes to the engine, and while a stream is attached. No event takes it.
+    order: Mutex<()>,
     runtime: Handle,
+}
+
+/// Receives the events of the engine. The engine must not keep its carrier, which keeps the engine.
+struct Events(Weak<Carrier>);
+
+impl StreamSink for Events {
+    fn event(&self, event: StreamEvent) {
+        if let Some(carrier) = self.0.upgrade() {
+            carrier.note(event);
+        }
+    }
 }
 
 impl Carrier {
@@ -47,9 +60,10 @@ impl Carrier {
             owner: OnceLock::new(),
             streams: Mutex::default(),
             receiving: Mutex::default(),
+            order: Mutex::default(),
             runtime,
         });
-        engine.set_stream_sink(carrier.clone());
+        engine.set_stream_sink(Arc::new(Events(carrier.this.clone())));
         carrier
     }
 
@@ -95,6 +109,7 @@ impl Carrier {
     ///
     /// See [`AttachError`]. Nothing has changed then.
     pub fn attach(&self, stream: StreamId, arrived: Position) -> Result<(), AttachError> {
+        let _order = self.order.lock();
         let stated = self.engine.stream_status(stream).map(|status| (status.period, status.durable));
         self.streams.lock().attach(stream, arrived, stated)
     }
@@ -105,22 +120,21 @@ impl Carrier {
     }
 
     /// Reports to the owner that a stream is not carried any more.
-    fn report_stopped(&self, stream: StreamId, reason: String) {
+    fn report_stopped(&self, stream: StreamId, period: Period, reason: String) {
         tracing::warn!(%stream, "a stream is not carried any more: {reason}");
         if let Some(owner) = self.owner.get().cloned() {
             // The caller may hold the engine's mutex.
-            self.runtime.spawn(async move { owner.stopped(stream, &reason) });
+            self.runtime.spawn(async move { owner.stopped(stream, period, &reason) });
         }
     }
-}
 
-impl StreamSink for Carrier {
-    fn event(&self, event: StreamEvent) {
+    /// Notes an event of the engine, whose mutex is held.
+    fn note(&self, event: StreamEvent) {
         match event {
             StreamEvent::Ordered { record, .. } => {
-                let stream = record.stream;
+                let (stream, period) = (record.stream, record.period);
                 let stopped = self.streams.lock().ordered(record);
-                stopped.into_iter().for_each(|reason| self.report_stopped(stream, reason));
+                stopped.into_iter().for_each(|reason| self.report_stopped(stream, period, reason));
             }
             StreamEvent::Durable { stream, period, position } => self.streams.lock().durable(stream, period, position),
         }

@@ -24,4 +24,5 @@ mod window;
 mod wire;
 
 pub use carrier::{Carrier, CarrierOwner, Replica};
-pub use streams::{AttachError, CarrierStatus, MAX_UNHEARD_BYTES, MAX_UNHEARD_RECORDS, Run};
+pub use streams::{AttachError, CarrierStatus, Run};
+pub use window::{MAX_UNHEARD_BYTES, MAX_UNHEARD_RECORDS};

@@ -1,72 +1,95 @@
 //! The queue of a session, and the task that sends it.
 
+use crate::window::{MAX_UNHEARD_BYTES, bytes_of};
 use crate::wire::{durable_frame, record_frames};
 use engine::StreamRecord;
 use link::{PodSession, SessionEnded};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 use types::{Period, Position, StreamId};
 
-/// Things that are taken from the queue at a time.
-const BATCH: usize = 64;
+/// Most bytes of data in a queue: two windows, because a stream may begin again while the records
+/// of before wait.
+const MAX_QUEUED_BYTES: u64 = 2 * MAX_UNHEARD_BYTES;
+/// Bytes that a record counts beyond its data.
+const RECORD_BYTES: u64 = 256;
 
 /// Something to send.
-#[derive(Clone, Debug)]
-pub(crate) enum Outgoing {
-    /// A record that the engine has ordered.
+enum Outgoing {
     Record(Arc<StreamRecord>),
-    /// Everything up to a position is durable here.
-    Durable(StreamId, Period, Position),
+    /// The newest position of a stream.
+    Durable(StreamId),
 }
 
-/// The queue of a session. The bound of its content are the windows of the streams.
-#[derive(Clone, Debug)]
+/// Content of a queue.
+#[derive(Default)]
+struct Content {
+    bytes: AtomicU64,
+    /// Positions to send: one for each stream.
+    durable: Mutex<BTreeMap<StreamId, (Period, Position)>>,
+}
+
+/// The queue of a session.
+#[derive(Clone)]
 pub(crate) struct Outbox {
     pub(crate) session: [u8; 16],
+    link: PodSession,
+    content: Arc<Content>,
     queue: mpsc::UnboundedSender<Outgoing>,
 }
 
 impl Outbox {
-    /// Creates the queue of a session. The future sends its content until the session or the
-    /// queue ends.
+    /// Creates the queue of a session. The future sends its content until the session or the queue
+    /// ends.
     pub(crate) fn open(session: PodSession) -> (Self, impl Future<Output = ()> + Send) {
         let (queue, waiting) = mpsc::unbounded_channel();
-        (Self { session: session.id(), queue }, send(session, waiting))
+        let content = Arc::<Content>::default();
+        let outbox = Self { session: session.id(), link: session.clone(), content: content.clone(), queue };
+        (outbox, send(session, content, waiting))
     }
 
-    /// Queues something. What a session does not send any more is sent by the next one.
-    pub(crate) fn push(&self, outgoing: Outgoing) {
-        let _ = self.queue.send(outgoing);
+    /// Queues a record. A peer that takes no frames while it reports positions loses the session.
+    pub(crate) fn push_record(&self, record: Arc<StreamRecord>) {
+        let bytes = bytes_of(&record) + RECORD_BYTES;
+        if self.content.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_QUEUED_BYTES {
+            return self.link.end("the other array takes no records");
+        }
+        // The next session sends the rest.
+        let _ = self.queue.send(Outgoing::Record(record));
+    }
+
+    /// Queues a report: everything up to a position is durable here. Replaces an earlier one that
+    /// was not sent.
+    pub(crate) fn push_durable(&self, stream: StreamId, period: Period, position: Position) {
+        let earlier = self.content.durable.lock().insert(stream, (period, position));
+        if earlier.is_none() {
+            let _ = self.queue.send(Outgoing::Durable(stream));
+        }
     }
 }
 
-async fn send(session: PodSession, mut waiting: mpsc::UnboundedReceiver<Outgoing>) {
-    let mut batch = Vec::with_capacity(BATCH);
-    while waiting.recv_many(&mut batch, BATCH).await > 0 {
-        if send_batch(&session, &mut batch).await.is_err() {
+async fn send(session: PodSession, content: Arc<Content>, mut waiting: mpsc::UnboundedReceiver<Outgoing>) {
+    while let Some(outgoing) = waiting.recv().await {
+        if send_one(&session, &content, outgoing).await.is_err() {
             return;
         }
     }
 }
 
-async fn send_batch(session: &PodSession, batch: &mut Vec<Outgoing>) -> Result<(), SessionEnded> {
-    // A later position includes the earlier ones.
-    let newest = |stream: StreamId, period: Period| {
-        batch.iter().rposition(|other| matches!(other, Outgoing::Durable(s, p, _) if (*s, *p) == (stream, period)))
-    };
-    let is_sent = |(at, outgoing): (usize, &Outgoing)| match outgoing {
-        Outgoing::Record(_) => true,
-        Outgoing::Durable(stream, period, _) => newest(*stream, *period) == Some(at),
-    };
-    let sent: Vec<bool> = batch.iter().enumerate().map(is_sent).collect();
-    for (outgoing, _) in batch.drain(..).zip(sent).filter(|(_, is_sent)| *is_sent) {
-        match outgoing {
-            Outgoing::Record(record) => {
-                for frame in record_frames(&record) {
-                    session.send(frame).await?;
-                }
+async fn send_one(session: &PodSession, content: &Content, outgoing: Outgoing) -> Result<(), SessionEnded> {
+    match outgoing {
+        Outgoing::Record(record) => {
+            for frame in record_frames(&record) {
+                session.send(frame).await?;
             }
-            Outgoing::Durable(stream, period, position) => {
+            content.bytes.fetch_sub(bytes_of(&record) + RECORD_BYTES, Ordering::Relaxed);
+        }
+        Outgoing::Durable(stream) => {
+            let newest = content.durable.lock().remove(&stream);
+            if let Some((period, position)) = newest {
                 session.send(durable_frame(stream, period, position)).await?;
             }
         }

@@ -1,19 +1,13 @@
 //! The streams that are shared with other arrays, and the queues of the sessions with them.
 
-use crate::outbox::{Outbox, Outgoing};
-use crate::window::{Window, bytes_of};
+use crate::outbox::Outbox;
+use crate::window::{MAX_UNHEARD_BYTES, MAX_UNHEARD_RECORDS, Window, bytes_of};
 use engine::{Role, StreamRecord};
 use link::PodSession;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 use types::{Period, Position, StreamId};
-
-/// Most bytes of data in records of a stream that the peer has not reported as durable. Carrying
-/// the stream stops beyond it.
-pub const MAX_UNHEARD_BYTES: u64 = 64 << 20;
-/// Most records of a stream that the peer has not reported as durable.
-pub const MAX_UNHEARD_RECORDS: usize = 1 << 16;
 
 /// A period during which a stream is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +91,11 @@ impl Carried {
         Self { run, session: None, window, durable: Position(0), arrived: run.last, unfinished: (0, 0) }
     }
 
+    /// Returns true if the peer can have a position: a sequencer knows all of them.
+    pub(crate) fn is_possible(&self, position: Position) -> bool {
+        self.run.role == Role::Follower || position <= self.window.last()
+    }
+
     /// Notes a report of the peer.
     pub(crate) fn heard(&mut self, position: Position) {
         self.window.forget(position);
@@ -112,12 +111,12 @@ impl Carried {
         if record.position != due {
             return Err(format!("record {} of {stream} where {due} was due", record.position));
         }
-        self.arrived = record.position;
-        self.unfinished = (self.unfinished.0 + 1, self.unfinished.1 + bytes_of(record));
-        // A peer keeps half of this itself.
-        if self.unfinished.0 > 2 * MAX_UNHEARD_RECORDS || self.unfinished.1 > 2 * MAX_UNHEARD_BYTES {
-            return Err(format!("{stream} sends more records than this array has room for"));
+        let unfinished = (self.unfinished.0 + 1, self.unfinished.1 + bytes_of(record));
+        // The peer keeps at most half of this, unless this array is the slower one.
+        if unfinished.0 > 2 * MAX_UNHEARD_RECORDS || unfinished.1 > 2 * MAX_UNHEARD_BYTES {
+            return Err(format!("more records of {stream} than this array has room for"));
         }
+        (self.arrived, self.unfinished) = (record.position, unfinished);
         Ok(())
     }
 }
@@ -170,14 +169,14 @@ impl Streams {
                 return Err(AttachError::Unknown);
             }
             let missing = carried.window.records_after(arrived).ok_or(AttachError::Forgotten)?;
-            missing.for_each(|record| outbox.push(Outgoing::Record(record)));
+            missing.for_each(|record| outbox.push_record(record));
         }
         carried.session = Some(outbox.session);
         // The engine reports each position once, perhaps before now, perhaps before the period was
         // carried.
         let stated = stated.filter(|(period, _)| *period == carried.run.period).map(|(_, position)| position);
         let position = stated.unwrap_or_default().max(carried.durable);
-        outbox.push(Outgoing::Durable(stream, carried.run.period, position));
+        outbox.push_durable(stream, carried.run.period, position);
         Ok(())
     }
 
@@ -212,7 +211,7 @@ impl Streams {
             return Some(format!("the other array has not received {records} records with {} MiB", bytes >> 20));
         }
         let array = shared.array.clone();
-        self.send(&array, session, Outgoing::Record(record));
+        self.outbox(&array, session).into_iter().for_each(|outbox| outbox.push_record(record.clone()));
         None
     }
 
@@ -222,17 +221,32 @@ impl Streams {
         let Some(carried) = shared.carried_in(period) else { return };
         carried.durable = position;
         let (session, array) = (carried.session, shared.array.clone());
-        self.send(&array, session, Outgoing::Durable(stream, period, position));
+        self.outbox(&array, session).into_iter().for_each(|outbox| outbox.push_durable(stream, period, position));
     }
 
-    /// Sends something in a session, if it is the present one with the array.
-    fn send(&self, array: &str, session: Option<[u8; 16]>, outgoing: Outgoing) {
-        let outbox = self.outboxes.get(array).filter(|outbox| Some(outbox.session) == session);
-        outbox.into_iter().for_each(|outbox| outbox.push(outgoing.clone()));
+    /// Returns the queue of a session, if it is the present one with the array.
+    fn outbox(&self, array: &str, session: Option<[u8; 16]>) -> Option<&Outbox> {
+        self.outboxes.get(array).filter(|outbox| Some(outbox.session) == session)
     }
 
-    /// Returns a stream that is carried in this session and period; `None` if frames about it are
+    /// Returns a stream that is carried to an array in this period; `None` if frames about it are
     /// late, and ignored.
+    ///
+    /// # Errors
+    ///
+    /// The stream is not shared with the array.
+    pub(crate) fn carried_to(
+        &mut self,
+        array: &str,
+        stream: StreamId,
+        period: Period,
+    ) -> Result<Option<&mut Carried>, String> {
+        let shared = self.streams.get_mut(&stream).filter(|shared| &*shared.array == array);
+        let shared = shared.ok_or_else(|| format!("a frame of {stream}, which is not shared with the other array"))?;
+        Ok(shared.carried_in(period))
+    }
+
+    /// Returns a stream whose records are accepted in this session and period.
     ///
     /// # Errors
     ///
@@ -243,9 +257,7 @@ impl Streams {
         stream: StreamId,
         period: Period,
     ) -> Result<Option<&mut Carried>, String> {
-        let shared = self.streams.get_mut(&stream).filter(|shared| &*shared.array == session.array());
-        let shared = shared.ok_or_else(|| format!("{stream} is not shared with your array"))?;
-        let carried = shared.carried_in(period);
+        let carried = self.carried_to(session.array(), stream, period)?;
         Ok(carried.filter(|carried| carried.session == Some(session.id())))
     }
 
@@ -262,15 +274,22 @@ impl Streams {
         has_failed
     }
 
-    /// A session with an array has begun.
-    pub(crate) fn began(&mut self, array: &str, outbox: Outbox) {
-        self.outboxes.insert(array.into(), outbox);
+    /// A session with an array has begun. The streams of the one before, if its end is not known
+    /// yet, are detached. True then.
+    pub(crate) fn began(&mut self, array: &str, outbox: Outbox) -> bool {
+        let former = self.outboxes.insert(array.into(), outbox);
+        former.iter().for_each(|former| self.detach(former.session));
+        former.is_some()
+    }
+
+    fn detach(&mut self, session: [u8; 16]) {
+        let carried = self.streams.values_mut().filter_map(|shared| shared.carried.as_mut());
+        carried.filter(|carried| carried.session == Some(session)).for_each(|carried| carried.session = None);
     }
 
     /// A session with an array has ended. Returns false if another one has replaced it.
     pub(crate) fn ended(&mut self, array: &str, session: [u8; 16]) -> bool {
-        let carried = self.streams.values_mut().filter_map(|shared| shared.carried.as_mut());
-        carried.filter(|carried| carried.session == Some(session)).for_each(|carried| carried.session = None);
+        self.detach(session);
         let is_present = self.outboxes.get(array).is_some_and(|outbox| outbox.session == session);
         if is_present {
             self.outboxes.remove(array);

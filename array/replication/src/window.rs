@@ -5,6 +5,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use types::Position;
 
+/// Most bytes of data in records of a stream that the peer has not reported as durable. Carrying
+/// the stream stops beyond it.
+pub const MAX_UNHEARD_BYTES: u64 = 64 << 20;
+/// Most records of a stream that the peer has not reported as durable.
+pub const MAX_UNHEARD_RECORDS: usize = 1 << 16;
+
 /// Records of one period, in the order of their positions, without gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Window {

@@ -16,6 +16,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// and a pattern 512.
 const MAX_OPERATION_BYTES: u64 = 4096;
 
+/// Most operations of a record.
+const MAX_OPS: u32 = 32;
+const _: () = assert!(MAX_OPS as usize == engine::MAX_FOLLOWED_OPS);
+
 /// The start of a `Record`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -174,6 +178,10 @@ fn record(stream: StreamId, period: Period, header: RecordHeader, ops: Bytes) ->
     checksum.update(&ops);
     if checksum.finalize() != u64::from(header.checksum.get()) {
         return Err(WireError::Checksum);
+    }
+    let count = ops.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
+    if count > MAX_OPS {
+        return Err(WireError::Malformed("too many operations"));
     }
     let ops = wal::decode_ops(ops).map_err(|_| WireError::Malformed("its operations"))?;
     Ok(StreamRecord { stream, period, position: Position(header.position.get()), ops })

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use common::{Pair, RawPeer, Site, VOLUME_BLOCKS, data, noise_of, stream, volume};
 use engine::{Gate, Op, OpError, Reply, Role, StreamService};
 use link::{Frame, Kind};
-use replication::MAX_UNHEARD_BYTES;
+use replication::{AttachError, MAX_UNHEARD_BYTES};
 use std::time::Duration;
 use testing::Rng;
 use types::{BlockRange, Lba, Position};
@@ -53,7 +53,9 @@ async fn ended_sessions_lose_nothing_and_repeat_nothing() {
             assert_eq!(answer.await.unwrap(), Ok(Reply::Done), "seed {seed}, round {round}");
         }
     }
-    assert_eq!(pair.sites[0].engine.stream_status(stream()).unwrap().position, Position(200), "none came twice");
+    let followed = pair.sites[1].engine.stream_status(stream()).unwrap().position;
+    let arrived = pair.sites[1].carrier.status(stream()).unwrap().arrived;
+    assert_eq!((followed, arrived), (Position(200), Position(200)), "none is missing, none came twice");
     assert_eq!(pair.sites[0].carrier.status(stream()).unwrap().unheard, (0, 0));
     pair.assert_equal().await;
 }
@@ -94,7 +96,7 @@ async fn stream_of_another_array_is_refused() {
     pair.begin(0, Role::Sequencer, Gate::Both);
     pair.sites[0].carrier.attach(stream(), Position(0)).unwrap();
     drop(pair.submit(0, write(8, 1, 8)));
-    pair.sites[1].wait_problem("stream5 is not shared with your array").await;
+    pair.sites[1].wait_problem("a frame of stream5, which is not shared with the other array").await;
 }
 
 /// A follower whose peer is a program that sends what a test says.
@@ -167,4 +169,39 @@ async fn record_outside_the_stream_closes_it() {
     let reason = stopped.recv().await.unwrap();
     assert!(reason.contains("changes a volume outside of its stream"), "{reason}");
     assert_eq!(site.carrier.status(stream()).unwrap().run, None);
+    assert_eq!(site.engine.stream_status(stream()).unwrap().gate, Gate::Closed);
+}
+
+/// A sequencer whose peer is a program that sends what a test says.
+async fn sequencer() -> (Site, RawPeer) {
+    let (site, peer) = (Site::new("alpha", 1).await, RawPeer::new().await);
+    peer.connect(&site).await;
+    site.share(&peer.id());
+    site.begin(Role::Sequencer, Gate::Both);
+    (site, peer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn report_before_the_stream_is_attached_counts() {
+    let (site, peer) = sequencer().await;
+    let answer = site.submit(write(8, 1, 8));
+    site.wait_position(Position(1)).await;
+    peer.send(Frame::of_pod(Kind::Durable, 5, 1, 1_u64.to_le_bytes().to_vec())).await;
+    assert_eq!(answer.await.unwrap(), Ok(Reply::Done), "the peer has it, and reports it once");
+    assert_eq!(site.carrier.attach(stream(), Position(0)), Err(AttachError::Forgotten));
+    assert_eq!(site.carrier.attach(stream(), Position(2)), Err(AttachError::Unknown));
+    assert_eq!(site.carrier.attach(stream(), Position(1)), Ok(()));
+    assert_eq!(site.carrier.attach(stream(), Position(1)), Err(AttachError::Attached));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_report_changes_nothing() {
+    let (site, peer) = sequencer().await;
+    let answer = site.submit(write(8, 1, 8));
+    site.wait_position(Position(1)).await;
+    peer.send(Frame::of_pod(Kind::Durable, 5, 1, vec![255; 8])).await;
+    site.wait_problem("position 18446744073709551615 of stream5, which no record has").await;
+    let status = site.carrier.status(stream()).unwrap();
+    assert_eq!(status.unheard, (1, 4096), "the record is kept");
+    drop(answer);
 }

@@ -93,6 +93,11 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::File::open(directory_of(to))?.sync_all()
 }
 
+/// Puts a file or the names in a directory on stable storage, if they are not there already.
+pub fn sync(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

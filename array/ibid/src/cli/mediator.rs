@@ -19,6 +19,17 @@ start it again.")]
         #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8118")]
         listen: SocketAddr,
     },
+    /// Allow an array to have registers at the mediator in DIR, which may run
+    ///
+    /// Both arrays of a pod have to be allowed. Each proves itself with the certificate of its
+    /// links.
+    #[command(after_help = "Example:
+  on each array:   openssl x509 -in /srv/array/link.pem -noout -fingerprint -sha256
+  on this machine: ibid mediator allow CERTIFICATE --data /srv/mediator")]
+    Allow {
+        /// SHA-256 of the certificate of the array's links; colons between the digits are accepted
+        certificate: String,
+    },
     /// List the registers of the mediator in DIR, which may run
     #[command(after_help = "Example: ibid mediator list --data /srv/mediator")]
     List {

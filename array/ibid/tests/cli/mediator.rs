@@ -84,6 +84,14 @@ async fn mediator_keeps_its_registers_over_sigkill() {
     });
     let running = Running::start(&data, "127.0.0.1:0");
     let clients = [running.client(&arrays[0]), running.client(&arrays[1])];
+    let refused = clients[0].read(POD).await.unwrap_err().to_string();
+    assert!(refused.contains("`ibid mediator allow "), "{refused}");
+    for array in &arrays {
+        let digits = types::hex::encode(&array.fingerprint).to_uppercase();
+        let pairs: Vec<&str> = (0..digits.len()).step_by(2).map(|at| &digits[at..at + 2]).collect();
+        let allowed = text(&run(&format!("allow {}", pairs.join(":")), &data));
+        assert!(allowed.ends_with(": allowed\n"), "{allowed}");
+    }
     assert_eq!(clients[0].create(POD, arrays[1].fingerprint, [1; 16], 5).await.unwrap(), None);
     let both = Register { epoch: 5, owner: Owner::Both };
     assert_eq!(clients[1].create(POD, arrays[0].fingerprint, [1; 16], 5).await.unwrap(), Some(both));
@@ -133,6 +141,9 @@ async fn mediator_commands_refuse_in_words() {
     let scratch = Scratch::new("mediator-words");
     let none = run("list", &scratch.0);
     assert!(text(&none).contains("no mediator\nhint: `ibid mediator serve --data DIR` makes one"), "{}", text(&none));
+    let wrong = run("allow 00ff", &scratch.0);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong).contains("'00ff' is no SHA-256 of a certificate\nhint: write its 64"), "{}", text(&wrong));
     let without = ibid().args(["mediator", "serve"]).output().unwrap();
     assert_eq!(without.status.code(), Some(2));
     assert!(text(&without).contains("hint: name it with --data DIR"), "{}", text(&without));

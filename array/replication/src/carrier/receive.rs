@@ -13,9 +13,14 @@ impl PodReceiver for Carrier {
     fn began(&self, session: &PodSession) {
         let (outbox, sending) = Outbox::open(session.clone());
         self.receiving.lock().began(session.id());
-        self.streams.lock().began(session.array(), outbox);
+        let has_replaced = self.streams.lock().began(session.array(), outbox);
         self.runtime.spawn(sending);
-        self.owner.get().into_iter().for_each(|owner| owner.began(session.array()));
+        if let Some(owner) = self.owner.get() {
+            if has_replaced {
+                owner.ended(session.array());
+            }
+            owner.began(session.array());
+        }
     }
 
     fn receive(&self, session: &PodSession, frame: Frame) -> Result<(), String> {
@@ -34,6 +39,8 @@ impl PodReceiver for Carrier {
     }
 
     fn ended(&self, session: &PodSession) {
+        // A frame that ends the session may follow records of other streams.
+        self.batch_ended(session);
         self.receiving.lock().ended(session.id());
         let was_present = self.streams.lock().ended(session.array(), session.id());
         self.owner.get().filter(|_| was_present).into_iter().for_each(|owner| owner.ended(session.array()));
@@ -44,22 +51,22 @@ impl Carrier {
     fn take_durable(&self, session: &PodSession, frame: &Frame) -> Result<(), String> {
         let (stream, period) = (stream_of(frame).map_err(text)?, Period(frame.period));
         let position = durable_position(frame).map_err(text)?;
-        match self.streams.lock().receiving(session, stream, period)? {
-            Some(carried) => carried.heard(position),
+        // It stays true after its session, and before the stream is attached here.
+        match self.streams.lock().carried_to(session.array(), stream, period)? {
+            Some(carried) if carried.is_possible(position) => carried.heard(position),
+            Some(_) => return Err(format!("position {position} of {stream}, which no record has")),
             None => return Ok(()),
         }
-        match self.engine.stream_heard(stream, period, position) {
-            Err(error @ OpError::Malformed(_)) => Err(error.to_string()),
-            // The stream may have been closed, or the engine stopped.
-            _ => Ok(()),
-        }
+        // The stream may have been closed, or the engine stopped.
+        let _ = self.engine.stream_heard(stream, period, position);
+        Ok(())
     }
 
     fn take_part(&self, session: &PodSession, frame: Frame) -> Result<(), String> {
         let (stream, period) = (stream_of(&frame).map_err(text)?, Period(frame.period));
         let max_payload = match self.streams.lock().receiving(session, stream, period)? {
             Some(carried) if carried.run.role == Role::Follower => carried.run.max_payload,
-            Some(_) => return Err("a record, but this array orders the stream".to_owned()),
+            Some(_) => return Err(format!("a record of {stream}, which this array orders")),
             // It is late, and ignored when it is complete.
             None => MAX_TRANSFER_BYTES,
         };
@@ -70,6 +77,8 @@ impl Carrier {
     /// Submits a record to the engine.
     fn follow(&self, session: &PodSession, record: StreamRecord) -> Result<(), String> {
         let (stream, period, position) = (record.stream, record.period, record.position);
+        // Held until the engine has the record: sessions that follow each other keep the order.
+        let _order = self.order.lock();
         match self.streams.lock().receiving(session, stream, period)? {
             Some(carried) => carried.arrive(&record)?,
             None => return Ok(()),
@@ -80,12 +89,17 @@ impl Carrier {
         Ok(())
     }
 
-    /// The engine has finished a record. It closes the stream if it could not apply the record.
+    /// The engine has finished a record. If it could not apply the record, nothing after it may be
+    /// applied: the stream is closed.
     fn followed(&self, followed: &Followed, result: Result<Reply, OpError>) {
         let Followed { stream, period, bytes, .. } = *followed;
         let was_stopped = self.streams.lock().finished(stream, period, bytes, result.is_err());
         if let Some(error) = result.err().filter(|_| was_stopped) {
-            self.report_stopped(stream, format!("a record cannot be applied: {error}"));
+            if self.engine.stream_status(stream).is_some_and(|status| status.period == period) {
+                // The engine has closed it already unless it refused the record at once.
+                let _ = self.engine.close_stream(stream);
+            }
+            self.report_stopped(stream, period, format!("a record cannot be applied: {error}"));
         }
     }
 }

@@ -62,7 +62,7 @@ impl CarrierOwner for TestOwner {
         let _ = self.began.send(());
     }
     fn ended(&self, _: &str) {}
-    fn stopped(&self, _: StreamId, reason: &str) {
+    fn stopped(&self, _: StreamId, _: Period, reason: &str) {
         let _ = self.stopped.send(reason.to_owned());
     }
 }
