@@ -46,6 +46,8 @@ pub(crate) fn begin(
             }
         };
         session.end(end.clone());
+        // The data connection may have had a reason before.
+        let end = if end == SessionEnd::Removed { end } else { session.ended().await };
         peer.finish(&session, &end);
         if end == SessionEnd::Removed {
             let (removing, removed) = (shared.clone(), peer.clone());
@@ -70,11 +72,18 @@ pub(crate) async fn carry_data(shared: Arc<Shared>, peer: Arc<Peer>, session: Ar
     tracing::info!(array = peer.name(), remote = %channel.remote, "link established");
     let of_pods = PodSession::new(&peer.record().array, session.clone(), data.clone());
     let pods = PodChannel::begin(of_pods, shared.pod_receiver.get().cloned());
-    let reason = tokio::select! {
-        _ = session.ended() => return true,
-        reason = data.talk(&mut incoming, &pods) => reason,
-        error = pipe.run(channel, peer.distance.subscribe(), peer.traffic.clone()) => error.to_string(),
+    // The session has its reason before the connection closes: the other array closes its own then,
+    // which would be the reason otherwise.
+    let talking = async {
+        let reason = data.talk(&mut incoming, &pods).await;
+        session.end(SessionEnd::Lost(reason));
     };
-    session.end(SessionEnd::Lost(reason));
+    tokio::select! {
+        _ = session.ended() => {}
+        () = talking => {}
+        error = pipe.run(channel, peer.distance.subscribe(), peer.traffic.clone()) => {
+            session.end(SessionEnd::Lost(error.to_string()));
+        }
+    }
     true
 }

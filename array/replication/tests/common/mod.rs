@@ -10,7 +10,7 @@ use ondisk::ArrayGeometry;
 use parking_lot::Mutex;
 use platform::TemporaryDirectory;
 use replication::{Carrier, CarrierOwner, Run};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use testing::{MemoryDisk, noise};
 use tokio::runtime::Handle;
@@ -233,6 +233,13 @@ impl Pair {
         self.sites[site].run(op).await
     }
 
+    /// Waits for an answer.
+    pub(crate) async fn answer(&self, answer: oneshot::Receiver<Result<Reply, OpError>>) -> Result<Reply, OpError> {
+        let statuses = || self.sites.each_ref().map(|site| site.engine.stream_status(stream()));
+        let answer = tokio::time::timeout(TOO_LONG, answer).await;
+        answer.unwrap_or_else(|_| panic!("no answer: {:?}", statuses())).unwrap()
+    }
+
     pub(crate) async fn read(&self, site: usize, lba: u64, blocks: u64) -> Bytes {
         self.sites[site].read(lba, blocks).await
     }
@@ -264,7 +271,9 @@ pub(crate) struct RawPeer {
     sessions: tokio::sync::Mutex<(mpsc::UnboundedReceiver<PodSession>, Option<PodSession>)>,
 }
 
-struct Sessions(mpsc::UnboundedSender<PodSession>);
+/// Passes the sessions on. After the first one, the link is not made again, so that the other array
+/// keeps the reason of its end.
+struct Sessions(mpsc::UnboundedSender<PodSession>, OnceLock<Weak<Links>>);
 
 impl PodReceiver for Sessions {
     fn began(&self, session: &PodSession) {
@@ -274,7 +283,9 @@ impl PodReceiver for Sessions {
         Ok(())
     }
     fn batch_ended(&self, _: &PodSession) {}
-    fn ended(&self, _: &PodSession) {}
+    fn ended(&self, _: &PodSession) {
+        self.1.get().and_then(Weak::upgrade).into_iter().for_each(|links| links.stop());
+    }
 }
 
 impl RawPeer {
@@ -282,7 +293,8 @@ impl RawPeer {
         let directory = TemporaryDirectory::new(None, "ibid-replication").unwrap();
         let links = links(&directory, &raw_id(), "raw");
         let (sender, sessions) = mpsc::unbounded_channel();
-        assert!(links.set_pod_receiver(Arc::new(Sessions(sender))));
+        let receiver = Arc::new(Sessions(sender, OnceLock::from(Arc::downgrade(&links))));
+        assert!(links.set_pod_receiver(receiver));
         links.start(None).await.unwrap();
         Self { _directory: directory, links, sessions: tokio::sync::Mutex::new((sessions, None)) }
     }
