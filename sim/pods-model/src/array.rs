@@ -62,6 +62,11 @@ impl Stored {
         mask
     }
 
+    /// Notes what the peer has reported in this SYNC.
+    pub fn note_base(&mut self) {
+        self.base = (self.period, self.last - self.tail.len() as Position);
+    }
+
     /// Moves the tail into the delta.
     pub fn absorb_tail(&mut self) {
         self.delta = self.mask();

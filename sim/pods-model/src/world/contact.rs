@@ -138,7 +138,10 @@ impl World {
             array.memory.delta.extend(hello.mask);
         }
         let (period, position) = array.memory.base;
-        let is_as_expected = hello.period == period && hello.last >= position && !hello.is_hurt;
+        let is_base = hello.period == period && hello.last >= position;
+        // It has received `Start` of this SOLO; the blocks that it lacked are in the delta.
+        let is_of_this_solo = hello.role == Role::Target && hello.period == array.memory.period;
+        let is_as_expected = !hello.is_hurt && (is_base || is_of_this_solo && hello.period > period);
         if checks && !is_as_expected {
             array.memory.delta = BlockSet::ALL;
         }

@@ -5,10 +5,7 @@ use super::contact::UNDECIDED_STEP;
 use crate::array::Consent;
 use crate::bug::Bug;
 use crate::message::{Message, Record};
-use crate::names::{BlockSet, Epoch, Owner, Position, Register, Role, Rule, Side, TieRule};
-
-/// A position that no peer reaches: the peer needs every block.
-const NO_POSITION: Position = Position::MAX;
+use crate::names::{BlockSet, Epoch, Owner, Register, Role, Rule, Side, TieRule};
 
 impl World {
     /// An array decides to continue alone. It ends the session and gives up its lease.
@@ -116,9 +113,9 @@ impl World {
         let (keeps_requests, drops_tail) = (self.has(Bug::LateForward), self.has(Bug::TailNotInDelta));
         let array = &mut self.arrays[side];
         let memory = &mut array.memory;
-        if memory.role == Role::Sync {
-            let heard = memory.last - memory.tail.len() as Position;
-            memory.base = (memory.period, if array.is_joining { NO_POSITION } else { heard });
+        // A source that entered SYNC and returns keeps what its target reported last.
+        if memory.role == Role::Sync && !array.is_joining {
+            memory.note_base();
         }
         memory.absorb_tail();
         if drops_tail {
@@ -137,6 +134,9 @@ impl World {
     /// Takes a role that serves nothing. Commands of hosts stay open.
     pub(super) fn leave_role(&mut self, side: Side, role: Role) {
         let array = &mut self.arrays[side];
+        if array.memory.role == Role::Sync && role == Role::Lost {
+            array.memory.note_base();
+        }
         array.memory.role = role;
         array.memory.absorb_tail();
         array.window.clear();

@@ -1,0 +1,100 @@
+//! Requests of administrators, and orderly stops. Rules 16, 17 and 19.
+
+use super::{Consent, Machine};
+use crate::event::{Action, Request};
+use crate::message::Message;
+use crate::state::{Epoch, Role, Rule, TieRule};
+use types::{Period, Position};
+
+impl Machine {
+    pub(super) fn request(&mut self, request: Request) {
+        let done = match request {
+            Request::Prefer(side) => {
+                self.stored.preference = side;
+                self.store();
+                Ok(())
+            }
+            Request::UseMediator(instance) => {
+                self.stored.mediator = instance;
+                self.mediator = super::MediatorView {
+                    last_question: self.mediator.last_question,
+                    ..super::MediatorView::default()
+                };
+                self.store();
+                Ok(())
+            }
+            Request::Stretch => self.stretch(),
+            Request::Resign => self.resign(),
+            Request::Unstretch => self.unstretch(),
+            Request::Force => self.force(),
+            Request::Discard => self.discard(),
+        };
+        if let Err(reason) = done {
+            self.actions.push(Action::Refused(request, reason));
+        }
+    }
+
+    fn stretch(&mut self) -> Result<(), &'static str> {
+        if self.stored.role != Role::Local {
+            return Err("the pod is on two arrays already");
+        }
+        self.enter_solo(self.stored.epoch.decided());
+        Ok(())
+    }
+
+    fn resign(&mut self) -> Result<(), &'static str> {
+        if !self.is_in_step() {
+            return Err("the arrays are not in step");
+        }
+        if self.session.is_some_and(|session| session.consent != Consent::None) {
+            return Err("the arrays agree on a hand-over already");
+        }
+        self.agree(Consent::Resigning);
+        self.send(Message::MayI);
+        Ok(())
+    }
+
+    fn unstretch(&mut self) -> Result<(), &'static str> {
+        if !self.is_sequencer() || !self.is_in_step() {
+            return Err("only the array that orders changes removes the other, while they are in step");
+        }
+        self.wants_leave = true;
+        Ok(())
+    }
+
+    /// Continues although the protocol does not allow it. The caller has stated the risk.
+    fn force(&mut self) -> Result<(), &'static str> {
+        if self.session.is_some() {
+            return Err("the arrays are connected");
+        }
+        match self.stored.role {
+            Role::Sync if self.is_in_step() => return Err("the arrays are in step"),
+            Role::Target if !self.stored.is_whole => return Err("the content of this array is a mixture"),
+            Role::Solo if self.stored.is_hurt => {}
+            Role::Solo | Role::Local => return Err("this array serves"),
+            Role::Left => return Err("this array was removed from the pod"),
+            Role::Sync | Role::Target | Role::Lost | Role::Diverged => {}
+        }
+        if self.now < self.peer_lease_end() {
+            return Err("the other array may hold a lease for two more seconds");
+        }
+        let known = self.mediator.register.map_or(Epoch(0), |register| register.epoch);
+        self.close();
+        self.enter_solo(self.stored.epoch.max(known).decided());
+        Ok(())
+    }
+
+    /// Discards the content of a diverged array: it becomes TARGET, and gets every block.
+    fn discard(&mut self) -> Result<(), &'static str> {
+        if self.stored.role != Role::Diverged {
+            return Err("the array has not diverged");
+        }
+        self.stored.role = Role::Target;
+        (self.stored.period, self.stored.start) = (Period(0), Position(0));
+        (self.stored.is_whole, self.stored.is_hurt) = (false, false);
+        self.stored.rule = TieRule::in_force(Rule::Only(self.side.other()));
+        self.store();
+        self.end_session();
+        Ok(())
+    }
+}
