@@ -79,6 +79,8 @@ struct Session {
     source: Option<Source>,
     /// The peer's last heartbeat, and when it came.
     beat: Option<(Beat, Duration)>,
+    /// The peer's time that was returned last.
+    echoed: Option<u64>,
     /// The last position that this array has reported.
     reported: Option<(Period, Position)>,
     /// The last position that the peer has reported, and whether the stream knows it.

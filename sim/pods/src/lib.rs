@@ -1,11 +1,11 @@
 //! Two arrays of a pod, each with the state machine of the array, in one simulated time: from one
 //! seed, in one thread.
 //!
-//! The logs, the streams and the deltas are small models in memory with the contract of the engine.
-//! Processes end, stop and start; logs lose their end that is not flushed. The link is cut in one or
-//! both directions, sessions break, the mediator is out of reach or late. The clocks run at rates
-//! that differ by up to 4 %. Hosts read and write at both arrays; every block must be linearisable
-//! over both.
+//! The logs, the streams and the deltas are small models in memory, with the contract of the
+//! engine. Processes end, stop and start; logs lose their end that is not flushed. The link is cut
+//! in one or both directions, sessions break, the mediator is out of reach or late. The clocks run
+//! at rates that differ by up to 4 %. Hosts read and write at both arrays; every block must be
+//! linearisable over both.
 #![forbid(unsafe_code)]
 
 mod bug;

@@ -9,7 +9,7 @@ use testing::Rng;
 use types::{Period, Position};
 
 /// Blocks of the pod.
-pub(crate) const BLOCKS: usize = 6;
+pub(crate) const BLOCKS: usize = 10;
 /// All blocks.
 pub(crate) const ALL: u32 = (1 << BLOCKS) - 1;
 

@@ -7,6 +7,8 @@ mod link;
 mod mediator;
 mod oracle;
 mod process;
+#[cfg(test)]
+mod scenarios;
 
 use crate::bug::SimBug;
 use crate::fault::Fault;

@@ -29,6 +29,7 @@ impl Machine {
             consent: Consent::None,
             source: None,
             beat: None,
+            echoed: None,
             reported: None,
             peer_durable: None,
             go_sync: None,
@@ -111,9 +112,15 @@ impl Machine {
         }
         self.next_beat = self.now.saturating_add(self.times.heartbeat);
         let is_peer_in_step = |beat: Beat| beat.is_in_step && beat.period == self.stored.period;
-        let echo = peer.filter(|(beat, _)| self.grants() && is_peer_in_step(*beat)).map(|(beat, _)| beat.clock);
+        // A time is returned once. A second grant of it would extend nothing but the own wait.
+        let is_new = |beat: Beat| session.echoed != Some(beat.clock);
+        let may_grant = |beat: Beat| self.grants() && is_peer_in_step(beat) && is_new(beat);
+        let echo = peer.filter(|(beat, _)| may_grant(*beat)).map(|(beat, _)| beat.clock);
         if echo.is_some() {
             self.leases.grant(self.now);
+            if let Some(session) = &mut self.session {
+                session.echoed = echo;
+            }
         }
         let (reaches_mediator, has_lost_mediator) = self.mediator_flags();
         self.send(Message::Beat(Beat {

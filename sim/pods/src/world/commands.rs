@@ -20,10 +20,10 @@ impl World {
         if self.are_hosts_done || self.hosts[host].open.is_some() {
             return;
         }
-        let is_busy = self.is_busy();
-        let block = self.rng.index(if is_busy { 2 } else { BLOCKS });
-        // While the link is cut, some hosts read only: writes would wait.
-        let is_reader = is_busy && host >= 3;
+        let is_lease = self.profile == Profile::Lease;
+        let block = self.rng.index(if is_lease { 2 } else { BLOCKS });
+        // While the link is cut, writes would keep a host from reading.
+        let is_reader = is_lease && host >= 3;
         let is_write = !is_reader && self.rng.percent(60) && self.histories[block].open_writes() < MOST_OPEN;
         self.next_number += 1;
         let write = is_write.then(|| {
@@ -52,7 +52,9 @@ impl World {
     }
 
     fn next_path(&mut self, host: usize, delay: u64) {
-        self.hosts[host].path = 1 - self.hosts[host].path;
+        if self.profile != Profile::Lease {
+            self.hosts[host].path = 1 - self.hosts[host].path;
+        }
         let delay = delay + self.rng.between(0, 50) * MS;
         self.at(delay, Task::Issue { host });
     }

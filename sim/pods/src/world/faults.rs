@@ -67,7 +67,7 @@ impl World {
     pub(super) fn moment(&mut self, node: usize, moment: Moment) {
         let percent = match moment {
             Moment::Rule => 10,
-            Moment::RightMoves => 70,
+            Moment::RightMoves => 45,
             Moment::GoSync => 12,
             Moment::Decision => 6,
         };
@@ -77,7 +77,8 @@ impl World {
         }
         let (delay, time) = (self.rng.below(3 * MS), self.rng.between(2000, 9000) * MS);
         let other = 1 - node;
-        let fault = match self.rng.below(if moment == Moment::RightMoves { 12 } else { 6 }) {
+        let kinds = if moment == Moment::RightMoves { 12 } else { 6 };
+        let fault = match self.rng.below(kinds) {
             0 | 1 | 6.. => Fault::Cut(time),
             2 => Fault::CutFrom(node, time),
             3 => Fault::Crash(node, time / 10),
@@ -86,7 +87,7 @@ impl World {
         };
         self.at(delay, Task::Fault(fault));
         if moment == Moment::RightMoves && self.rng.percent(80) {
-            // The mediator is back for one array or both.
+            // The mediator is back for both arrays, or for one only.
             let back = self.now + self.rng.below(1500 * MS);
             let away = if self.rng.percent(20) { 2 } else { self.rng.index(2) };
             for of in (0..2).filter(|of| *of != away) {
@@ -124,6 +125,7 @@ impl World {
             3 => Fault::Break,
             4 => Fault::Crash(node, time),
             5 => Fault::CrashBoth(time, self.rng.between(100, 3000) * MS),
+            6 if self.rng.percent(60) => Fault::Damage(node, self.rng.between(5, 60) * MS),
             6 => Fault::Damage(node, time),
             7 => Fault::Stop(node, time),
             8 => Fault::Mediator(node, time),
