@@ -28,8 +28,11 @@ impl Machine {
             self.mediator.failed_since.get_or_insert(asked);
             return;
         };
-        self.mediator.failed_since = None;
-        self.mediator.reached_since.get_or_insert(self.now);
+        // A late answer does not show that the mediator is reachable now.
+        if open.is_some() {
+            self.mediator.failed_since = None;
+            self.mediator.reached_since.get_or_insert(self.now);
+        }
         self.mediator.register = Some(register);
         if let Some(session) = self.session.as_mut().filter(|session| number >= session.first_question) {
             session.register = Some(register);
