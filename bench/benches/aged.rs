@@ -14,7 +14,11 @@
 //! `AGED_GIB` (1024) is the size of the last four, `AGED_FULL` (0.8) the part of data segments in
 //! use, `AGED_SECONDS` (10) the time of each phase of writes, `AGED_MEMORY_MIB` (a quarter of the
 //! machine's memory) the memory of the array, `AGED_WRITE_KIB` (4) the size of the writes before
-//! the crash, `AGED_HOUR` (8000) the writes of an hour.
+//! the crash, `AGED_HOUR` (8000) the writes of an hour. `AGED_SNAPSHOTS` (5) and `AGED_DAYS` (7)
+//! make runs shorter.
+//!
+//! *cpu* is the processor time of a write in microseconds, without that of the drive, which a real
+//! drive does not take.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -26,7 +30,7 @@ use bench::{AGED_VOLUME, AgedDisk, noise_block};
 use engine::{
     BlockService, Change, Core, DriveWrites, Engine, Maintenance, Op, OpError, Options, Reply, Sink, Tag, call,
 };
-use platform::memory;
+use platform::{clock, memory};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -112,13 +116,18 @@ impl Load {
     /// Runs random writes until `is_over`.
     fn window(&mut self, mut is_over: impl FnMut(u64) -> bool) -> Window {
         let (before, begin) = (self.engine.space().drive_writes, Instant::now());
+        let (cpu, drive_cpu) = (clock::process_cpu_time(), self.disk.cpu_time());
+        self.disk.take_reads();
         let mut count = 0;
         let latencies = self.run(|load| {
             count += 1;
             (!is_over(count - 1)).then(|| load.write())
         });
         let took = begin.elapsed();
-        Window { latencies, took, before, after: self.engine.space().drive_writes }
+        let drive_cpu = self.disk.cpu_time() - drive_cpu;
+        let cpu = (clock::process_cpu_time() - cpu).saturating_sub(drive_cpu);
+        let (reads, _) = self.disk.take_reads();
+        Window { latencies, took, cpu, drive_cpu, reads, before, after: self.engine.space().drive_writes }
     }
 
     /// Writes for `seconds`, and prints the figures. Returns the writes per second.
@@ -142,6 +151,11 @@ struct Window {
     /// In ascending order.
     latencies: Vec<Duration>,
     took: Duration,
+    /// Processor time of the process without its drive, and of the drive.
+    cpu: Duration,
+    drive_cpu: Duration,
+    /// Reads of the drive.
+    reads: u64,
     before: DriveWrites,
     after: DriveWrites,
 }
@@ -156,17 +170,23 @@ impl Window {
         self.latencies.extend(next.latencies);
         self.latencies.sort_unstable();
         self.took += next.took;
+        self.cpu += next.cpu;
+        self.drive_cpu += next.drive_cpu;
+        self.reads += next.reads;
         self.after = next.after;
     }
 
     fn head() {
         println!(
-            "{:34} {:>11} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
+            "{:34} {:>11} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>8} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
             "random 4 KiB writes",
             "",
             "p50 ms",
             "p99",
             "worst",
+            "cpu us",
+            "drive",
+            "reads",
             "written",
             "moved",
             "leaves",
@@ -180,13 +200,17 @@ impl Window {
     fn print(&self, name: &str) {
         let host = (self.after.host - self.before.host).max(1) as f64;
         let part = |figure: fn(&DriveWrites) -> u64| (figure(&self.after) - figure(&self.before)) as f64 / host;
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / self.latencies.len() as f64;
         let at = |permille: usize| self.latencies[(self.latencies.len() - 1) * permille / 1000].as_secs_f64() * 1e3;
         println!(
-            "{name:34} {:9.0}/s {:8.1} {:8.1} {:8.1} {:8.2} {:6.2} {:6.2} {:6.2} {:6.2} {:6.2} {:6.2}",
+            "{name:34} {:9.0}/s {:8.1} {:8.1} {:8.1} {:6.0} {:6.0} {:6.2} {:8.2} {:6.2} {:6.2} {:6.2} {:6.2} {:6.2} {:6.2}",
             self.rate(),
             at(500),
             at(990),
             at(1000),
+            each(self.cpu),
+            each(self.drive_cpu),
+            self.reads as f64 / self.latencies.len() as f64,
             part(DriveWrites::total),
             part(|w| w.moved),
             part(|w| w.leaves),
@@ -241,7 +265,7 @@ fn snapshots(gib: u64) {
     Window::head();
     load.measure("after the start", seconds);
     let before = load.measure("before the first snapshot", seconds);
-    for number in 1..=5 {
+    for number in 1..=setting("AGED_SNAPSHOTS", 5) {
         let copy = Change::CopyVolume { source: AGED_VOLUME, destination: VolumeId(1 + number) };
         let took = load.change(copy);
         let rate = load.measure(&format!("after snapshot {number}"), seconds);

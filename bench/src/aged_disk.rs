@@ -6,10 +6,12 @@
 //! summaries are computed when they are read; only their checksums, the upper levels and later
 //! writes are kept in memory.
 
+mod blocks;
 mod packed;
 mod shuffle;
 
 use blockmap::{INTERIOR_REFS, LEAF_REFS, Ref, SLOT_PAGE_BYTES, SLOTS_PER_PAGE, Slot, SlotBytes, SlotId, SlotPlace};
+use blocks::{BLOCK, Block, Blocks};
 use bytes::Bytes;
 use ondisk::{
     ArrayGeometry, DIRECTORY_PAGE_BYTES, LOCATIONS_PER_PAGE, LogPosition, ManifestRun, ManifestSegment, ManifestVolume,
@@ -18,18 +20,17 @@ use ondisk::{
 };
 use packed::{pack, unpack};
 use parking_lot::{Mutex, RwLock};
-use platform::{Disk, DiskError, Durability};
+use platform::{Disk, DiskError, Durability, clock};
 use shuffle::Shuffle;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
-use testing::{MemoryDisk, noise};
+use testing::MemoryDisk;
 use types::{LBAS_PER_BLOCK, VolumeId};
 use zerocopy::IntoBytes;
 
-const BLOCK: usize = 4096;
 const SECTORS_PER_BLOCK: u32 = 8;
 const SLOTS: u64 = SLOTS_PER_PAGE as u64;
 /// Sectors of the items in a chunk.
@@ -41,45 +42,6 @@ const ARRAY: [u8; 16] = [7; 16];
 pub const VOLUME: VolumeId = VolumeId(1);
 /// A generation that no slot of the array has, for dead entries of summaries.
 const DEAD_GENERATION: u16 = 1;
-
-type Block = [u8; BLOCK];
-
-/// Blocks of data: noise that is the same in all but the number of the slot in its first eight
-/// bytes.
-struct Blocks {
-    noise: Box<Block>,
-    crc: u32,
-    /// The change of the checksum, which is linear, by each value of each of these bytes.
-    parts: Box<[[u32; 256]; 8]>,
-}
-
-impl Blocks {
-    fn new() -> Self {
-        let mut block: Box<Block> = noise(1, BLOCK).try_into().expect("a block");
-        block[..8].fill(0);
-        let crc = crc_fast::crc32_iscsi(&block[..]);
-        let mut parts = Box::new([[0; 256]; 8]);
-        for (at, part) in parts.iter_mut().enumerate() {
-            for (value, changed) in (0..=u8::MAX).zip(part) {
-                block[at] = value;
-                *changed = crc_fast::crc32_iscsi(&block[..]) ^ crc;
-            }
-            block[at] = 0;
-        }
-        Self { noise: block, crc, parts }
-    }
-
-    fn block(&self, slot: u64) -> Block {
-        let mut block = *self.noise;
-        block[..8].copy_from_slice(&slot.to_le_bytes());
-        block
-    }
-
-    fn crc(&self, slot: u64) -> u32 {
-        let bytes = slot.to_le_bytes();
-        self.parts.iter().zip(bytes).fold(self.crc, |crc, (part, value)| crc ^ part[usize::from(value)])
-    }
-}
 
 /// Segments of items of one length, in chunks of 1 MiB with a summary each.
 #[derive(Clone, Copy)]
@@ -184,6 +146,8 @@ pub struct AgedDisk {
     reads: AtomicU64,
     read_bytes: AtomicU64,
     read_micros: AtomicU64,
+    /// Nanoseconds of processor time that reads and writes took.
+    cpu_nanos: AtomicU64,
     /// Writes are lost.
     is_off: AtomicBool,
 }
@@ -223,6 +187,7 @@ impl AgedDisk {
             reads: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             read_micros: AtomicU64::new(0),
+            cpu_nanos: AtomicU64::new(0),
             is_off: AtomicBool::new(false),
         };
         disk.leaf_crcs = in_parts(leaf_count, |leaf| crc_fast::crc32_iscsi(&disk.leaf(leaf)));
@@ -248,6 +213,20 @@ impl AgedDisk {
     /// Returns and resets the number of reads and of bytes read.
     pub fn take_reads(&self) -> (u64, u64) {
         (self.reads.swap(0, Ordering::Relaxed), self.read_bytes.swap(0, Ordering::Relaxed))
+    }
+
+    /// Returns the processor time that reads and writes have taken. A real drive takes none.
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_nanos(self.cpu_nanos.load(Ordering::Relaxed))
+    }
+
+    /// Counts the processor time of an operation of the drive.
+    fn timed<T>(&self, run: impl FnOnce() -> T) -> T {
+        let begin = clock::thread_cpu_time();
+        let result = run();
+        let nanos = (clock::thread_cpu_time() - begin).as_nanos() as u64;
+        self.cpu_nanos.fetch_add(nanos, Ordering::Relaxed);
+        result
     }
 
     /// Loses all writes from now on, as a machine that fails does, until [`AgedDisk::power_on`].
@@ -456,6 +435,43 @@ impl AgedDisk {
         self.written.write().insert(at, kept);
     }
 
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        let start = self.geometry.segment_start(0);
+        if offset < start {
+            return self.head.read_at(offset, buffer);
+        }
+        if offset + buffer.len() as u64 > self.geometry.capacity {
+            return Err(DiskError::Io("access beyond the end of the disk".into()));
+        }
+        let (mut at, mut rest) = (offset - start, buffer);
+        while !rest.is_empty() {
+            let (number, from) = (at / BLOCK as u64, (at % BLOCK as u64) as usize);
+            let (part, after) = rest.split_at_mut(rest.len().min(BLOCK - from));
+            let known = match self.written.read().get(&number) {
+                Some(Written::Bytes(block)) => {
+                    part.copy_from_slice(&block[from..from + part.len()]);
+                    None
+                }
+                Some(Written::Noise(seed)) => Some(crate::noise_block(*seed)),
+                Some(Written::Packed(packed)) => Some(unpack(packed)),
+                None => {
+                    let segment = (number * BLOCK as u64 / self.geometry.segment_bytes) as u32;
+                    let sector = (number * BLOCK as u64 % self.geometry.segment_bytes / SECTOR_BYTES) as u32;
+                    Some(if segment < self.geometry.segments() {
+                        self.computed(segment, sector)
+                    } else {
+                        vec![0; BLOCK]
+                    })
+                }
+            };
+            if let Some(block) = known {
+                part.copy_from_slice(&block[from..from + part.len()]);
+            }
+            (at, rest) = (at + part.len() as u64, after);
+        }
+        Ok(())
+    }
+
     fn leaf(&self, leaf: u64) -> Vec<u8> {
         let first = leaf * LEAF_REFS as u64;
         let reference = |block| Ref::data(slot_id(self.slot_of.of(block))).to_bits().to_le_bytes();
@@ -551,42 +567,8 @@ impl Disk for AgedDisk {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.read_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-        let micros = self.read_micros.load(Ordering::Relaxed);
-        Self::delay(micros);
-        let start = self.geometry.segment_start(0);
-        if offset < start {
-            return self.head.read_at(offset, buffer);
-        }
-        if offset + buffer.len() as u64 > self.geometry.capacity {
-            return Err(DiskError::Io("access beyond the end of the disk".into()));
-        }
-        let (mut at, mut rest) = (offset - start, buffer);
-        while !rest.is_empty() {
-            let (number, from) = (at / BLOCK as u64, (at % BLOCK as u64) as usize);
-            let (part, after) = rest.split_at_mut(rest.len().min(BLOCK - from));
-            let known = match self.written.read().get(&number) {
-                Some(Written::Bytes(block)) => {
-                    part.copy_from_slice(&block[from..from + part.len()]);
-                    None
-                }
-                Some(Written::Noise(seed)) => Some(crate::noise_block(*seed)),
-                Some(Written::Packed(packed)) => Some(unpack(packed)),
-                None => {
-                    let segment = (number * BLOCK as u64 / self.geometry.segment_bytes) as u32;
-                    let sector = (number * BLOCK as u64 % self.geometry.segment_bytes / SECTOR_BYTES) as u32;
-                    Some(if segment < self.geometry.segments() {
-                        self.computed(segment, sector)
-                    } else {
-                        vec![0; BLOCK]
-                    })
-                }
-            };
-            if let Some(block) = known {
-                part.copy_from_slice(&block[from..from + part.len()]);
-            }
-            (at, rest) = (at + part.len() as u64, after);
-        }
-        Ok(())
+        Self::delay(self.read_micros.load(Ordering::Relaxed));
+        self.timed(|| self.read(offset, buffer))
     }
 
     fn parallel_reads(&self) -> usize {
@@ -598,12 +580,12 @@ impl Disk for AgedDisk {
             return Ok(());
         }
         if offset < self.geometry.segment_start(0) {
-            return self.head.write_at(offset, parts, durability);
+            return self.timed(|| self.head.write_at(offset, parts, durability));
         }
         if offset + parts.iter().map(|part| part.len() as u64).sum::<u64>() > self.geometry.capacity {
             return Err(DiskError::Io("access beyond the end of the disk".into()));
         }
-        self.keep(offset, parts);
+        self.timed(|| self.keep(offset, parts));
         Ok(())
     }
 
@@ -725,6 +707,7 @@ fn in_parts(count: u64, one: impl Fn(u64) -> u32 + Sync) -> Vec<u32> {
 mod tests {
     use super::*;
     use engine::Core;
+    use testing::noise;
 
     #[test]
     fn shuffle_is_a_bijection() {

@@ -32,6 +32,16 @@ pub fn now_with_sleep() -> Instant {
     now.checked_add(Duration::from_millis(asleep.as_millis() as u64)).unwrap_or(now)
 }
 
+/// Returns the processor time that the process has used, in all threads that it has had.
+pub fn process_cpu_time() -> Duration {
+    raw(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Returns the processor time that the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    raw(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 #[allow(unsafe_code, reason = "rustix is built without its clocks")]
 fn raw(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
