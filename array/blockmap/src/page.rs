@@ -161,9 +161,15 @@ impl Page {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let words = <[U64]>::ref_from_bytes(bytes).ok()?;
         if words.len() == LEAF_REFS {
-            let refs = words.iter().map(|bits| Ref::from_bits(bits.get())).collect::<Option<Box<[Ref]>>>()?;
-            let names_pages = refs.iter().any(|reference| matches!(reference.target(), RefTarget::Page(_)));
-            return (!names_pages).then(|| Self::leaf(&refs));
+            let mut page = Self::filled(0, Ref::HOLE);
+            for (reference, bits) in page.refs.iter_mut().zip(words) {
+                let read = Ref::from_bits(bits.get())?;
+                if matches!(read.target(), RefTarget::Page(_)) {
+                    return None;
+                }
+                *reference = read;
+            }
+            return Some(page);
         }
         let level = (words.get(1)?.get() >> LEVEL_SHIFT) as u8;
         if words.len() != 2 * INTERIOR_REFS || !(1..=MAX_HEIGHT).contains(&level) {
