@@ -33,4 +33,8 @@ pub enum Need {
         /// within this range may become shared.
         may_be_shared: Option<(u64, u64)>,
     },
+    /// As [`Need::Edit`], if the step replaces whole blocks of one leaf and changes nothing before.
+    /// A page that is shared now is shared then, so the blocks that a copy of the leaf counts
+    /// through aliases keep a reference, and their slots are not needed.
+    Replace,
 }

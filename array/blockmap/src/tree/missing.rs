@@ -104,7 +104,7 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
         let is_counted = match self.need {
             Need::References | Need::Places => false,
             Need::Sharing { .. } => is_whole,
-            Need::Edit { .. } => true,
+            Need::Edit { .. } | Need::Replace => true,
         };
         if (is_counted && !self.has_slot(id)) || is_whole {
             return;
@@ -122,10 +122,13 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
         };
         let is_shared =
             is_shared || will_be_shared || (is_counted && !self.has_all_slots && self.map.slots.count(id) > 1);
+        let mut kept = Vec::new();
         if !self.has_all_slots && is_shared {
             // The page will be copied, which counts up its references. A leaf is gathered
             // before.
-            let kept = if level == 0 { self.map.kept_pages(&page.refs) } else { Vec::new() };
+            if level == 0 {
+                kept = self.map.kept_pages(&page.refs);
+            }
             let counted = page.refs.iter().filter(|reference| level > 0 || Map::is_kept(&kept, **reference));
             counted.for_each(|reference| self.map.missing_slot(*reference, self.out));
         }
@@ -139,7 +142,9 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
                 match self.need {
                     Need::References => {}
                     Need::Sharing { .. } if !is_relieved => self.map.missing_slot(*reference, self.out),
-                    Need::Sharing { .. } | Need::Places | Need::Edit { .. } => {
+                    Need::Replace if is_shared && !Map::is_kept(&kept, *reference) => {}
+                    Need::Replace if self.keeps_block(*reference, is_shared, entries.len()) => {}
+                    Need::Sharing { .. } | Need::Places | Need::Edit { .. } | Need::Replace => {
                         self.map.missing_block(*reference, self.out);
                     }
                 }
@@ -150,6 +155,14 @@ impl<F: Fn(u8, u64) -> bool> Walk<'_, F> {
                 self.enter(page.refs[index], level - 1, start + index as u64 * entry_span(level), is_shared);
             }
         }
+    }
+
+    /// Returns true if a reference of a leaf names an alias in memory that keeps a reference after
+    /// `replaced` entries of the leaf, or of its copy, are replaced.
+    fn keeps_block(&self, reference: Ref, is_copied: bool, replaced: usize) -> bool {
+        let RefTarget::Alias(alias) = reference.target() else { return false };
+        let slots = &self.map.slots;
+        slots.is_loaded(alias.slot) && (is_copied || u64::from(slots.count(alias)) > replaced as u64)
     }
 
     /// Returns true if the count of a page is known, and may be full after `earlier` copies.

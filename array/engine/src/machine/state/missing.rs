@@ -21,7 +21,7 @@ impl ArrayState {
         let out = &mut missing;
         match op {
             Op::Read { volume, range } => self.missing_in(*volume, *range, Need::Places, out),
-            Op::Write { volume, lba, data, .. } => self.missing_in_payload(*volume, *lba, data, EDIT, out),
+            Op::Write { volume, lba, data, .. } => self.missing_in_write(*volume, *lba, data, out),
             Op::Compare { volume, lba, data } => self.missing_in_payload(*volume, *lba, data, Need::Places, out),
             // These read the old bytes before they replace them.
             Op::CompareAndWrite { volume, lba, write: data, .. } | Op::Or { volume, lba, data, .. } => {
@@ -29,7 +29,7 @@ impl ArrayState {
                 self.missing_in_payload(*volume, *lba, data, EDIT, out);
             }
             Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
-                self.missing_in(*volume, *range, EDIT, out);
+                self.missing_in(*volume, *range, replacing(*range), out);
             }
             Op::Unmap { volume, ranges } => {
                 unmap_step(ranges, done).for_each(|range| self.missing_in(*volume, *range, EDIT, out));
@@ -105,7 +105,10 @@ impl ArrayState {
     /// As [`ArrayState::missing`], for a log record that is replayed.
     pub(crate) fn missing_for_record(&self, op: &LogOp) -> Vec<Absent> {
         let mut missing = Vec::new();
-        self.missing_in_record(op, &mut missing);
+        match op {
+            LogOp::Write { volume, lba, data } => self.missing_in_write(*volume, *lba, data, &mut missing),
+            _ => self.missing_in_record(op, &mut missing),
+        }
         missing.sort_unstable();
         missing.dedup();
         missing
@@ -156,9 +159,16 @@ impl ArrayState {
         let (first, end) = touched_blocks(range);
         let whole = split(range);
         // A page whose blocks are all replaced is not read.
-        let is_replaced = matches!(need, Need::Edit { .. });
+        let is_replaced = matches!(need, Need::Edit { .. } | Need::Replace);
         let is_whole = |level: u8, start: u64| is_replaced && whole.first <= start && start + span(level) <= whole.end;
         self.map.missing(&root, first, end, need, is_whole, out);
+    }
+
+    /// Adds what a write needs that is the first change of its step.
+    fn missing_in_write(&self, volume: VolumeId, lba: Lba, data: &[u8], out: &mut Vec<Absent>) {
+        if let Ok(range) = BlockRange::new(lba, data.len() as u64 / LBA_BYTES) {
+            self.missing_in(volume, range, replacing(range), out);
+        }
     }
 
     fn missing_in_payload(&self, volume: VolumeId, lba: Lba, data: &[u8], need: Need, out: &mut Vec<Absent>) {
@@ -255,6 +265,16 @@ impl ArrayState {
             self.map.missing_slot(root.reference, out);
         }
     }
+}
+
+/// Returns what a change of a range needs that is the first one of its step. A block that is
+/// written in part counts the block below it, and one of two leaves may be shared only with the
+/// other one.
+fn replacing(range: BlockRange) -> Need {
+    let (whole, (first, end)) = (split(range), touched_blocks(range));
+    let is_in_one_leaf = first < end && first / span(0) == (end - 1) / span(0);
+    let is_whole = whole.first == first && whole.end == end;
+    if is_in_one_leaf && is_whole { Need::Replace } else { EDIT }
 }
 
 /// Copies of whole volumes by earlier operations of a record.
