@@ -16,6 +16,7 @@
 //! * the *watch* thread logs I/O that takes too long, and that the engine has stopped.
 
 mod background;
+mod ended;
 mod io_watch;
 mod log_pace;
 mod maintenance;
@@ -42,6 +43,8 @@ use crate::service::{
 };
 use crate::stream_service::{StreamEvent, StreamSink};
 use background::Background;
+use bytes::Bytes;
+use ended::Ended;
 use fsck::UnreadableRanges;
 pub use io_watch::IoWatch;
 use io_watch::TimedDisk;
@@ -50,7 +53,9 @@ use monitor::ScrubMonitor;
 use ondisk::SUPERBLOCK_AREA_BYTES;
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
 use queue::Queue;
+use read_queue::Caller;
 use reads::{Reader, Reads};
+use smallvec::SmallVec;
 use space_watch::SpaceWatch;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,6 +111,8 @@ struct Shared {
     disk: Arc<dyn Disk>,
     io_watch: Arc<IoWatch>,
     inner: Mutex<Inner>,
+    /// Ended I/O that waits for the core.
+    ended: Ended<(IoId, Result<Bytes, DiskError>)>,
     log: Queue<Job>,
     reads: Reads,
     writes: Queue<Job>,
@@ -124,12 +131,23 @@ struct Shared {
     refused_allocations: LogLimit,
 }
 
-/// Replies and reads that a thread has taken from the core, to finish outside the mutex.
+/// Actions that a thread has taken from the core, to finish outside the mutex.
 #[derive(Default)]
-struct Found {
+struct Found<'a> {
     replies: Vec<(Submitter, Result<Reply, OpError>)>,
     plans: Vec<(ReadPlan, Submitter)>,
+    reads: SmallVec<[Reader; 4]>,
     ahead: Option<ReadPlan>,
+    /// The queues to which jobs were added.
+    queues: SmallVec<[&'a Queue<Job>; 4]>,
+}
+
+impl<'a> Found<'a> {
+    /// Adds a job to a queue, whose thread is woken later.
+    fn add(&mut self, queue: &'a Queue<Job>, job: Job) {
+        queue.add(job);
+        self.queues.push(queue);
+    }
 }
 
 /// An open array. Dropping it ends its threads; [`Engine::close`] takes a checkpoint first.
@@ -156,6 +174,7 @@ impl Engine {
                 space_watch: SpaceWatch::default(),
                 stream_sink: None,
             }),
+            ended: Ended::new(),
             log: Queue::default(),
             reads: Reads::default(),
             writes: Queue::default(),
@@ -252,6 +271,10 @@ fn spawn(name: &str, shared: &Arc<Shared>, run: impl FnOnce(&Shared) + Send + 's
 impl Shared {
     /// Runs the core under the mutex and queues its actions. Replies after it releases the mutex.
     fn locked<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
+        self.locked_by(Caller::Other, run)
+    }
+
+    fn locked_by<T>(&self, caller: Caller, run: impl FnOnce(&mut Core) -> T) -> T {
         let mut found = Found::default();
         let mut inner = self.inner.lock();
         let value = run(&mut inner.core);
@@ -261,11 +284,25 @@ impl Shared {
         if wants_tick {
             self.background.notify();
         }
-        self.reply(found);
+        self.reply(found, caller);
         value
     }
 
-    fn queue_actions(&self, inner: &mut Inner, found: &mut Found) {
+    /// Passes the end of an I/O to the core.
+    fn io_ended(&self, id: IoId, result: Result<Bytes, DiskError>, caller: Caller) {
+        if !self.ended.add((id, result)) {
+            return;
+        }
+        self.locked_by(caller, |core| {
+            let mut ended: SmallVec<[_; 4]> = SmallVec::new();
+            self.ended.take(&mut ended);
+            ended.into_iter().for_each(|(id, result)| core.io_done(id, result));
+        });
+    }
+
+    /// Adds I/O and work to the queues, in their order, and notes in `found` what can be done after
+    /// the mutex is released.
+    fn queue_actions<'a>(&'a self, inner: &mut Inner, found: &mut Found<'a>) {
         // Under the mutex, because their order matters.
         while let Some(event) = inner.core.next_stream_event() {
             let event = match event {
@@ -287,12 +324,12 @@ impl Shared {
                     let submitter = inner.submitters.take(plan.tag());
                     found.plans.extend(submitter.map(|submitter| (plan, submitter)));
                 }
-                Action::Fetch { id, plan } => self.read(Reader::Fetch(id, plan)),
-                Action::Work { id, work } if work.is_upkeep() => self.upkeep.push(Job::Work(id, work)),
-                Action::Work { id, work } => self.works.push(Job::Work(id, work)),
+                Action::Fetch { id, plan } => found.reads.push(Reader::Fetch(id, plan)),
+                Action::Work { id, work } if work.is_upkeep() => found.add(&self.upkeep, Job::Work(id, work)),
+                Action::Work { id, work } => found.add(&self.works, Job::Work(id, work)),
                 Action::Io { id, io } => match io {
-                    Io::Read { .. } => self.read(Reader::Io(id, io)),
-                    _ => self.queue_of(&io).push(Job::Io(id, io)),
+                    Io::Read { .. } => found.reads.push(Reader::Io(id, io)),
+                    _ => found.add(self.queue_of(&io), Job::Io(id, io)),
                 },
             }
         }
@@ -316,16 +353,20 @@ impl Shared {
         }
     }
 
-    /// Sends replies. Executes reads here if they are expected not to block, else hands them to a
-    /// reader.
-    fn reply(&self, found: Found) {
+    /// Wakes threads, and sends replies. Executes reads of hosts here if they are expected not to
+    /// block, else hands them to a reader.
+    fn reply(&self, found: Found<'_>, caller: Caller) {
+        found.queues.iter().for_each(|queue| queue.wake());
+        for reader in found.reads {
+            self.read(reader, caller);
+        }
         for (submitter, result) in found.replies {
             self.complete(&submitter, result);
         }
         for (plan, submitter) in found.plans {
             match self.try_read(&plan) {
                 Some(result) => self.complete(&submitter, result),
-                None => self.read(Reader::Host(plan, submitter)),
+                None => self.read(Reader::Host(plan, submitter), caller),
             }
         }
         // Read-ahead last, because nothing waits for it.
@@ -378,7 +419,7 @@ impl Shared {
                 if let Err(error) = &result {
                     self.log_io_error(id, &io, error);
                 }
-                self.locked(|core| core.io_done(id, result));
+                self.io_ended(id, result, Caller::Other);
             }
             Job::Work(id, work) => {
                 let done = work.perform(&*self.disk);
@@ -469,7 +510,7 @@ impl BlockService for Engine {
         }
         shared.queue_actions(&mut inner, &mut found);
         drop(inner);
-        shared.reply(found);
+        shared.reply(found, Caller::Other);
     }
 
     fn kick(&self) {

@@ -7,6 +7,8 @@
 
 #[path = "../src/engine/background.rs"]
 mod background;
+#[path = "../src/engine/ended.rs"]
+mod ended;
 #[path = "../src/engine/queue.rs"]
 mod queue;
 #[path = "../src/engine/read_queue.rs"]
@@ -89,10 +91,11 @@ mod sync {
 }
 
 use background::Background;
+use ended::Ended;
 
 use loom::thread::{JoinHandle, spawn};
 use queue::Queue;
-use read_queue::{Kind, Limit, ReadQueue};
+use read_queue::{Caller, Kind, Limit, ReadQueue};
 use std::sync::Arc;
 use std::time::Duration;
 use sync::Mutex;
@@ -104,6 +107,12 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS);
     builder.check(model);
+}
+
+/// Adds a job as the engine does.
+fn push(queue: &Queue<u32>, job: u32) {
+    queue.add(job);
+    queue.wake();
 }
 
 /// A thread that serves a queue as those of the engine do. Returns its jobs.
@@ -123,8 +132,8 @@ fn every_job_is_executed_once() {
     explore(|| {
         let queue = Arc::new(Queue::default());
         let servers = [server(&queue), server(&queue)];
-        queue.push(1);
-        queue.push(2);
+        push(&queue, 1);
+        push(&queue, 2);
         queue.close();
         let mut jobs: Vec<u32> = servers.into_iter().flat_map(|server| server.join().unwrap()).collect();
         jobs.sort_unstable();
@@ -137,7 +146,7 @@ fn jobs_of_one_thread_keep_their_order() {
     explore(|| {
         let queue = Arc::new(Queue::default());
         let server = server(&queue);
-        (1..=3).for_each(|job| queue.push(job));
+        (1..=3).for_each(|job| push(&queue, job));
         queue.close();
         assert_eq!(server.join().unwrap(), [1, 2, 3]);
     });
@@ -179,13 +188,66 @@ fn every_read_is_executed_within_its_limit() {
         let queue = Arc::new(ReadQueue::new(one, one, 2));
         let under_way = Arc::new(Mutex::new([0; 2]));
         let readers = [reader(&queue, &under_way), reader(&queue, &under_way)];
-        queue.push(Kind::Host, 1, 1);
-        queue.push(Kind::Background, 1, 2);
-        queue.push(Kind::Host, 1, 3);
+        queue.push(Kind::Host, 1, 1, Caller::Other);
+        queue.push(Kind::Background, 1, 2, Caller::Other);
+        queue.push(Kind::Host, 1, 3, Caller::Other);
         queue.close();
         let mut reads: Vec<u32> = readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect();
         reads.sort_unstable();
         assert_eq!(reads, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn reads_that_a_reader_adds_are_executed() {
+    explore(|| {
+        let one = Limit { reads: 1, bytes: 1 };
+        let queue = Arc::new(ReadQueue::new(one, one, 2));
+        let left = Arc::new(Mutex::new(3));
+        let readers = [1, 2].map(|_| {
+            let (queue, left) = (queue.clone(), left.clone());
+            spawn(move || {
+                let mut reads = Vec::new();
+                while let Some(begun) = queue.next() {
+                    if begun.read == 1 {
+                        queue.push(Kind::Host, 1, 2, Caller::Reader);
+                        queue.push(Kind::Background, 1, 3, Caller::Reader);
+                    }
+                    reads.push(begun.read);
+                    queue.end(begun.kind, begun.bytes);
+                    let mut left = left.lock();
+                    *left -= 1;
+                    if *left == 0 {
+                        queue.close();
+                    }
+                }
+                reads
+            })
+        });
+        queue.push(Kind::Host, 1, 1, Caller::Other);
+        let mut reads: Vec<u32> = readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect();
+        reads.sort_unstable();
+        assert_eq!(reads, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn every_end_reaches_the_core_once() {
+    explore(|| {
+        let shared = Arc::new((Ended::new(), Mutex::new(Vec::new())));
+        let enders = [1, 2, 3].map(|end| {
+            let shared = shared.clone();
+            spawn(move || {
+                let (ended, core) = &*shared;
+                if ended.add(end) {
+                    ended.take(&mut *core.lock());
+                }
+            })
+        });
+        enders.into_iter().for_each(|ender| ender.join().unwrap());
+        let mut ends = shared.1.lock().clone();
+        ends.sort_unstable();
+        assert_eq!(ends, [1, 2, 3]);
     });
 }
 
@@ -212,7 +274,9 @@ impl Shell {
     fn submit(&self) {
         let mut inner = self.inner.lock();
         inner.submitted += 1;
-        self.log.push(inner.submitted);
+        self.log.add(inner.submitted);
+        drop(inner);
+        self.log.wake();
     }
 
     fn serve_log(&self) {

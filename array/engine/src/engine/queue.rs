@@ -25,9 +25,14 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Adds a job at the end, and wakes one thread.
-    pub(super) fn push(&self, job: T) {
+    /// Adds a job at the end. The caller then calls [`Queue::wake`], after it has released the
+    /// mutex of the core: to wake a thread takes longer than to add a job.
+    pub(super) fn add(&self, job: T) {
         self.jobs.lock().push_back(job);
+    }
+
+    /// Wakes one thread for a job that was added.
+    pub(super) fn wake(&self) {
         self.ready.notify_one();
     }
 

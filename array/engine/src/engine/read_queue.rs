@@ -55,6 +55,14 @@ pub(super) enum Kind {
     Background,
 }
 
+/// The thread that adds a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// One that executes reads. It begins the next one itself, and wakes others for the rest.
+    Reader,
+    Other,
+}
+
 /// A read that a thread has begun. The thread reports its end to [`ReadQueue::end`].
 pub(super) struct Begun<T> {
     pub(super) read: T,
@@ -107,18 +115,21 @@ impl<T> ReadQueue<T> {
         Self { state: Mutex::new(state), ready: Condvar::new() }
     }
 
-    /// Adds a read, and wakes a thread. Returns true if the caller should start one more thread,
-    /// because every thread is busy; the queue counts it as started.
-    pub(super) fn push(&self, kind: Kind, bytes: usize, read: T) -> bool {
+    /// Adds a read, and wakes a thread unless the caller is one. Returns true if the caller should
+    /// start one more thread, because every thread is busy; the queue counts it as started.
+    pub(super) fn push(&self, kind: Kind, bytes: usize, read: T, caller: Caller) -> bool {
         let mut state = self.state.lock();
         state.lane(kind).waiting.push_back(Waiting { bytes, read });
         // An idle thread that was woken for an earlier read counts as idle until it has begun it.
         let waiting = state.host.waiting.len() + state.background.waiting.len();
         let most = state.host.limit.reads + state.background.limit.reads;
-        let is_short = state.lane(kind).is_ready() && waiting > state.idle && state.threads < most && !state.is_closed;
+        let idle = state.idle + usize::from(caller == Caller::Reader);
+        let is_short = state.lane(kind).is_ready() && waiting > idle && state.threads < most && !state.is_closed;
         state.threads += usize::from(is_short);
         drop(state);
-        self.ready.notify_one();
+        if caller == Caller::Other {
+            self.ready.notify_one();
+        }
         is_short
     }
 

@@ -1,6 +1,6 @@
 //! The order and the limits of reads.
 
-use super::read_queue::{Kind, Limit, ReadQueue};
+use super::read_queue::{Caller, Kind, Limit, ReadQueue};
 
 const LIMIT: Limit = Limit { reads: 2, bytes: 100 };
 
@@ -12,11 +12,11 @@ fn begin(queue: &ReadQueue<u32>) -> Option<u32> {
 fn reads_for_hosts_begin_beside_background_reads() {
     let queue = ReadQueue::new(LIMIT, LIMIT, 0);
     for read in 0..4 {
-        queue.push(Kind::Background, 10, read);
+        queue.push(Kind::Background, 10, read, Caller::Other);
     }
     assert_eq!([begin(&queue), begin(&queue), begin(&queue)], [Some(0), Some(1), None]);
     for read in 4..8 {
-        queue.push(Kind::Host, 10, read);
+        queue.push(Kind::Host, 10, read, Caller::Other);
     }
     assert_eq!([begin(&queue), begin(&queue), begin(&queue)], [Some(4), Some(5), None]);
     assert_eq!(queue.host_reads(), 4);
@@ -31,7 +31,7 @@ fn reads_for_hosts_begin_beside_background_reads() {
 fn bytes_under_way_are_bounded() {
     let queue = ReadQueue::new(LIMIT, LIMIT, 0);
     [(60, 1), (60, 2), (1000, 3), (10, 4)].into_iter().for_each(|(bytes, read)| {
-        queue.push(Kind::Host, bytes, read);
+        queue.push(Kind::Host, bytes, read, Caller::Other);
     });
     assert_eq!([begin(&queue), begin(&queue)], [Some(1), None]);
     queue.end(Kind::Host, 60);
@@ -45,10 +45,10 @@ fn bytes_under_way_are_bounded() {
 #[test]
 fn threads_are_started_on_demand_up_to_the_limits() {
     let queue = ReadQueue::new(LIMIT, LIMIT, 1);
-    let push = |kind, read| queue.push(kind, 1, read);
+    let push = |kind, read| queue.push(kind, 1, read, Caller::Other);
     assert!([1, 2].into_iter().all(|read| push(Kind::Host, read)));
     assert!(push(Kind::Background, 3) && !push(Kind::Background, 4), "four threads");
     queue.not_started();
     queue.close();
-    assert!(!queue.push(Kind::Host, 1, 5), "closed");
+    assert!(!queue.push(Kind::Host, 1, 5, Caller::Other), "closed");
 }

@@ -3,7 +3,7 @@
 //! A read plan that needs several places of the drive reads them at the same time. The thread that
 //! reads the last of them finishes the plan: it compares checksums, decompresses and replies.
 
-use super::read_queue::{Begun, Kind};
+use super::read_queue::{Begun, Caller, Kind};
 use super::reads::{FIRST_THREADS, PlaceSet, Read, Reader, Reads};
 use super::{Shared, spawn};
 use crate::machine::{Core, Io, Place, ReadPlan, Urgency, perform};
@@ -34,7 +34,7 @@ impl Shared {
     }
 
     /// Starts a read. Does not block.
-    pub(super) fn read(&self, reader: Reader) {
+    pub(super) fn read(&self, reader: Reader, caller: Caller) {
         let plan = match &reader {
             Reader::Io(_, io) => {
                 let (kind, bytes) = match io {
@@ -42,14 +42,14 @@ impl Shared {
                     Io::Read { bytes, .. } => (Kind::Background, *bytes),
                     _ => (Kind::Background, 0),
                 };
-                return self.queue_read(kind, bytes, Read::Whole(reader));
+                return self.queue_read(kind, bytes, Read::Whole(reader), caller);
             }
             Reader::Fetch(_, plan) | Reader::Host(plan, _) => plan,
         };
         let (kind, places) = (Kind::Host, plan.places());
         if places.len() <= 1 {
             let bytes = places.first().map_or(0, |place| place.bytes);
-            return self.queue_read(kind, bytes, Read::Whole(reader));
+            return self.queue_read(kind, bytes, Read::Whole(reader), caller);
         }
         let set = Arc::new(PlaceSet {
             reader: Mutex::new(Some(reader)),
@@ -57,17 +57,17 @@ impl Shared {
             left: AtomicUsize::new(places.len()),
         });
         for place in places {
-            self.queue_read(kind, place.bytes, Read::Part(set.clone(), place));
+            self.queue_read(kind, place.bytes, Read::Part(set.clone(), place), caller);
         }
     }
 
     /// Issues read-ahead for what a plan will read. Does not block.
     pub(super) fn read_ahead(&self, plan: ReadPlan) {
-        self.queue_read(Kind::Host, 0, Read::Ahead(plan));
+        self.queue_read(Kind::Host, 0, Read::Ahead(plan), Caller::Other);
     }
 
-    fn queue_read(&self, kind: Kind, bytes: usize, read: Read) {
-        if !self.reads.queue.push(kind, bytes, read) {
+    fn queue_read(&self, kind: Kind, bytes: usize, read: Read, caller: Caller) {
+        if !self.reads.queue.push(kind, bytes, read, caller) {
             return;
         }
         let Some(shared) = self.this.upgrade() else { return self.reads.queue.not_started() };
@@ -99,11 +99,11 @@ impl Shared {
                 if let Err(error) = &result {
                     self.log_io_error(id, &io, error);
                 }
-                self.locked(|core| core.io_done(id, result));
+                self.io_ended(id, result, Caller::Reader);
             }
             Reader::Fetch(id, plan) => {
                 let result = plan.execute(&*self.disk);
-                self.locked(|core| {
+                self.locked_by(Caller::Reader, |core| {
                     core.fetched(id, result);
                     core.kick();
                 });
@@ -125,7 +125,7 @@ impl Shared {
         let (Reader::Fetch(_, plan) | Reader::Host(plan, _)) = &reader else { return self.read_whole(reader) };
         let Some(result) = plan.finish(reads) else { return self.read_whole(reader) };
         match reader {
-            Reader::Fetch(id, _) => self.locked(|core| {
+            Reader::Fetch(id, _) => self.locked_by(Caller::Reader, |core| {
                 core.fetched(id, result);
                 Core::kick(core);
             }),
