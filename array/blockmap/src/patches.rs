@@ -156,13 +156,17 @@ impl<K: Copy + Eq + Hash, V: Copy + PartialEq> Patches<K, V> {
     /// its changes for `list`. `None` for `before` demands the whole page.
     pub(crate) fn freeze(&mut self, page: K, list: u64, before: Option<&[V]>, now: &[V]) -> Frozen<V> {
         let Some(before) = before else { return Frozen::Whole(self.remove(page)) };
-        let changed = |(index, (before, now)): (usize, (&V, &V))| {
-            (before != now).then_some((u8::try_from(index).unwrap_or(u8::MAX), *now))
-        };
-        let changes: Vec<(u8, V)> = before.iter().zip(now).enumerate().filter_map(changed).collect();
-        if changes.is_empty() {
+        // Most pages that a snapshot makes change are stored whole, and need no list of changes.
+        let changed = before.iter().zip(now).map(|(before, now)| usize::from(before != now)).sum::<usize>();
+        if changed == 0 {
             return Frozen::Unchanged;
         }
+        if changed > MAX_PATCH_ENTRIES {
+            return Frozen::Whole(self.remove(page));
+        }
+        let mut changes: Vec<(u8, V)> = Vec::with_capacity(changed);
+        let entries = (0..=u8::MAX).zip(before.iter().zip(now));
+        changes.extend(entries.filter(|(_, (before, now))| before != now).map(|(index, (_, now))| (index, *now)));
         if merged_len(self.of(page), &changes) > MAX_PATCH_ENTRIES {
             return Frozen::Whole(self.remove(page));
         }

@@ -40,12 +40,20 @@ pub const MAX_GROUP_BLOCKS: usize = 1 << BLOCKS_BITS;
 ///
 /// An alias has the segment 0x3FFFFE, then bits 32-39 of the named slot (8), the generation of the
 /// named slot (14), and its own generation (14). `crc` holds bits 0-31 of the named slot.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default, Debug, Eq)]
 #[repr(C)]
 pub struct SlotBytes {
     word: U64,
     crc: U32,
     count: U32,
+}
+
+/// Compares all bytes at once: a checkpoint compares whole pages of slots.
+impl PartialEq for SlotBytes {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        u128::from_ne_bytes(self.to_bytes()) == u128::from_ne_bytes(other.to_bytes())
+    }
 }
 
 const _: () = assert!(size_of::<SlotBytes>() == 16);
@@ -119,6 +127,7 @@ impl SlotBytes {
     }
 
     /// Returns the encoded form.
+    #[inline]
     pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
         zerocopy::transmute!(self)
     }
