@@ -200,6 +200,26 @@ fn drop_queue_is_bounded_and_survives_restart() {
     assert!(most < LEAVES as usize / 2, "drop queue reached {most} of {LEAVES} leaves");
 }
 
+#[test]
+fn drop_queue_lets_memory_waiters_load_first() {
+    let mut rig = Rig::written();
+    rig.run(Op::Change(vec![Change::DeleteVolume { volume: V }]));
+    while rig.core.state.map.drops_len() < 500 {
+        rig.go_on();
+    }
+    while rig.step() {}
+    // Any request: there is none to wake, so it waits no longer.
+    rig.core.scheduler.await_memory(u64::MAX);
+    for _ in 0..4 {
+        rig.core.tick();
+        while rig.step() {}
+    }
+    assert!(!rig.core.scheduler.has_memory_waiters(), "the request waits for the end of the drops");
+    assert!(rig.core.state.map.drops_len() > 100);
+    rig.rest();
+    assert_eq!(rig.core.state.map.drops_len(), 0);
+}
+
 /// Freed slots are reused although their pages were stored and evicted.
 #[test]
 fn reused_slots_do_not_grow_the_table() {
