@@ -306,8 +306,8 @@ impl Shared {
         // Under the mutex, because their order matters.
         while let Some(event) = inner.core.next_stream_event() {
             let event = match event {
-                StreamEvent::Ordered { tag, record } => {
-                    StreamEvent::Ordered { tag: inner.submitters.tag_of(tag).unwrap_or(tag), record }
+                StreamEvent::Ordered { tag, record, skipped } => {
+                    StreamEvent::Ordered { tag: inner.submitters.tag_of(tag).unwrap_or(tag), record, skipped }
                 }
                 event => event,
             };

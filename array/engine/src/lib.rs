@@ -8,6 +8,7 @@ mod engine;
 mod machine;
 pub mod model;
 mod service;
+mod stream_credit;
 mod stream_record;
 mod stream_service;
 
@@ -23,6 +24,7 @@ pub use service::{
     MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Recompression, Reply, Service, Sink, SlowIo,
     SpaceByFamily, Tag, VolumeSpace, call,
 };
+pub use stream_credit::Credit;
 pub use stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
 pub use stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamService, StreamSink, StreamStatus};
 pub use wal::{FillValue, LogLoss, LogOp};

@@ -17,5 +17,7 @@ pub struct StreamRecord {
     /// Its position in the stream.
     pub position: Position,
     /// Changes of volumes of the stream, at most [`MAX_FOLLOWED_OPS`], as one request makes them.
+    /// Empty for a *mark*: the sequencer had no credit for the record of this position, and has
+    /// added the blocks that it changes to its deltas.
     pub ops: Vec<LogOp>,
 }

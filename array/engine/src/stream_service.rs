@@ -5,12 +5,20 @@
 //! that order. Each reports the position up to which its log is durable. A change is *committed*,
 //! so answered and readable, when both logs hold it. The engine knows no arrays or connections:
 //! its caller carries records and positions from one engine to the other.
+//!
+//! A follower promises room for records that it has not received, its *credit*, so that it refuses
+//! none. The sequencer sends no record beyond it: with [`Gate::Both`] the change waits; a source
+//! ([`DeltaMode::Source`]) reports a *mark*, an empty record, and adds the blocks to the delta.
+//! Changes of volumes as a whole, and marks, need no credit. Where the records of a sequencer with
+//! [`Gate::Local`] and without deltas are sent, the caller submits no change beyond the credit.
 
 use crate::delta_op::DeltaMode;
 use crate::service::{OpError, Tag};
+use crate::stream_credit::Credit;
 use crate::stream_record::StreamRecord;
 use std::sync::Arc;
 use types::{BlockRange, Period, Position, StreamId, VolumeId};
+use wal::LogOp;
 
 /// When a change of a stream is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +78,8 @@ pub enum StreamEvent {
         tag: Tag,
         /// The record, for the peer.
         record: StreamRecord,
+        /// The changes that were made here if the record is a mark. They are not for the peer.
+        skipped: Vec<LogOp>,
     },
     /// Everything up to this position is durable here. Reported once for each group of the log.
     Durable {
@@ -105,6 +115,10 @@ pub struct StreamStatus {
     pub awaits_tail: bool,
     /// Most bytes of data that this engine can log in one record.
     pub max_payload: u64,
+    /// The credit of the present period: lent by this follower, or by a sequencer's peer.
+    pub lent: Credit,
+    /// The part of it that the records of the present period have used.
+    pub used: Credit,
     /// True once the array's format states that it has this stream. Before, no period can begin.
     pub is_ready: bool,
     /// The array was opened in spite of a damaged log or lost metadata: changes that were
@@ -145,6 +159,20 @@ pub trait StreamService: Send + Sync {
     ///
     /// No record has this position yet.
     fn stream_heard(&self, stream: StreamId, period: Period, position: Position) -> Result<(), OpError>;
+    /// Promises room for records of a follower's present period, as much as there is: a share of a
+    /// window for all streams, at least one record of the period's `max_payload`, and less if the
+    /// pool is nearly full, down to nothing. Returns the total of the period, for the peer; it
+    /// never falls. To be called when records were applied, and from time to time. The pool keeps
+    /// the room from all other requests until records use it, the period ends or the stream is
+    /// closed. A record beyond the credit closes the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Unavailable`]: this is not the present period of a follower.
+    fn lend_room(&self, stream: StreamId, period: Period) -> Result<Credit, OpError>;
+    /// The peer has lent this sequencer room for the records of a period, in total. Reports may
+    /// come late or twice. Ignored if it is of another period.
+    fn stream_lent(&self, stream: StreamId, period: Period, total: Credit) -> Result<(), OpError>;
     /// The content of the stream's volumes is equal to the peer's, and durable on both: nothing of
     /// earlier periods is in the tail any more, and the stream is not hurt.
     ///

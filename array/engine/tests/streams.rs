@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::served::UNLIMITED;
 use common::{Answers, MemoryDisk, create, data, run, settle};
 use engine::{
     Change, Core, DeltaMode, Engine, Gate, LogOp, NewPeriod, Op, OpError, Options, RecoverError, Reply, Role,
@@ -57,7 +58,21 @@ fn array() -> (MemoryDisk, Core) {
 fn sequencer(gate: Gate) -> (MemoryDisk, Core) {
     let (disk, mut core) = array();
     core.begin_period(stream(), period(1, Role::Sequencer, gate, 0)).unwrap();
+    core.stream_lent(stream(), Period(1), UNLIMITED).unwrap();
     (disk, core)
+}
+
+/// Runs a record at a follower that has promised room for it.
+fn run_followed(core: &mut Core, disk: &MemoryDisk, record: StreamRecord) -> Result<Reply, OpError> {
+    follow(core, record, 0);
+    settle(core, disk).remove(&0).expect("an answer")
+}
+
+/// Submits a record to a follower that has promised room for it.
+fn follow(core: &mut Core, record: StreamRecord, tag: u64) {
+    // A period that is over, or not begun, has no credit.
+    let _ = core.lend_room(record.stream, record.period);
+    core.submit(Op::Follow(Box::new(record)), tag);
 }
 
 fn status(core: &Core) -> StreamStatus {
@@ -103,7 +118,7 @@ fn change_and_readers_wait_for_both_logs() {
         ops: vec![LogOp::Write { volume: volume(), lba: Lba(8), data: data(1, 8) }],
     };
     let durable = StreamEvent::Durable { stream: stream(), period: Period(1), position };
-    assert_eq!(events(&mut core), [StreamEvent::Ordered { tag: 1, record: ordered }, durable]);
+    assert_eq!(events(&mut core), [StreamEvent::Ordered { tag: 1, record: ordered, skipped: Vec::new() }, durable]);
     core.stream_heard(stream(), Period(9), position).unwrap();
     assert!(settle(&mut core, &disk).is_empty(), "a report of another period says nothing");
     core.stream_heard(stream(), Period(1), position).unwrap();
@@ -189,7 +204,7 @@ fn follower_applies_records_in_order() {
     let zero = Op::Zero { volume: volume(), range: range(28, 100) };
     submit(&mut core, &disk, [(1, write(8, 1)), (2, write(16, 2)), (3, zero)]);
     for (tag, record) in (1..).zip(records(&mut core)) {
-        peer.submit(Op::Follow(Box::new(record)), tag);
+        follow(&mut peer, record, tag);
     }
     peer.submit(read(16), 9);
     assert!(settle(&mut peer, &peer_disk).is_empty(), "the sequencer has reported nothing");
@@ -212,13 +227,12 @@ fn follower_refuses_gaps_and_foreign_volumes() {
         position: Position(position),
         ops: vec![LogOp::Write { volume, lba: Lba(0), data: data(1, 8) }],
     };
-    let follow = |peer: &mut Core, record| run(peer, &disk, Op::Follow(Box::new(record)));
+    let follow = |peer: &mut Core, record| run_followed(peer, &disk, record);
     let refused = [
         record(2, volume(), 1),
         record(1, volume(), 2),
         record(1, VolumeId(1), 1),
         record(1, StreamId::new(6).unwrap().volume(1), 1),
-        StreamRecord { ops: Vec::new(), ..record(1, volume(), 1) },
         StreamRecord { ops: vec![LogOp::Delete { volume: VolumeId(1) }], ..record(1, volume(), 1) },
         StreamRecord { ops: vec![LogOp::Delete { volume: stream().volume(9) }], ..record(1, volume(), 1) },
         StreamRecord {
@@ -248,39 +262,28 @@ fn follower_refuses_gaps_and_foreign_volumes() {
     peer.begin_period(stream(), period(2, Role::Follower, Gate::Local, 7)).unwrap();
     let mut eighth = record(8, volume(), 2);
     eighth.ops = vec![LogOp::Write { volume: volume(), lba: Lba(BLOCKS), data: data(1, 8) }];
-    let outside = run(&mut peer, &disk, Op::Follow(Box::new(eighth)));
+    let outside = run_followed(&mut peer, &disk, eighth);
     assert_eq!(outside, Err(OpError::OutOfRange { blocks: BLOCKS }));
 }
 
 #[test]
 fn record_that_cannot_be_applied_closes_the_stream() {
-    let (disk, mut peer) = {
-        let geometry = ArrayGeometry { capacity: 6 << 20, log_bytes: 512 << 10, segment_bytes: 64 << 10 };
-        let (disk, mut core) = create(geometry);
-        let created = Op::Change(vec![Change::CreateVolume { volume: volume(), blocks: 64 << 11 }]);
-        assert_eq!(run(&mut core, &disk, created), Ok(Reply::Done));
-        core.create_stream(stream()).unwrap();
-        settle(&mut core, &disk);
-        core.begin_period(stream(), period(1, Role::Follower, Gate::Local, 0)).unwrap();
-        (disk, core)
-    };
-    let record = |position: u64| StreamRecord {
+    let (disk, mut peer) = array();
+    peer.begin_period(stream(), period(1, Role::Follower, Gate::Local, 0)).unwrap();
+    let record = |position: u64, op| StreamRecord {
         stream: stream(),
         period: Period(1),
         position: Position(position),
-        ops: vec![LogOp::Write { volume: volume(), lba: Lba(position * 128), data: data(position, 128) }],
+        ops: vec![op],
     };
-    let full = (1..500).step_by(2).find(|first| {
-        [1, 2].into_iter().for_each(|tag| peer.submit(Op::Follow(Box::new(record(first + tag - 1))), tag));
-        let mut answers = settle(&mut peer, &disk);
-        let (first, second) = (answers.remove(&1).unwrap(), answers.remove(&2).unwrap());
-        if first == Err(OpError::NoSpace) {
-            assert!(matches!(second, Err(OpError::Unavailable(_))), "a record was left out: {second:?}");
-        }
-        (first, second) != (Ok(Reply::Done), Ok(Reply::Done))
-    });
-    assert!(full.is_some(), "the pool of 6 MiB is full");
-    assert_eq!(status(&peer).gate, Gate::Closed);
+    let write = |lba| LogOp::Write { volume: volume(), lba: Lba(lba), data: data(lba, 8) };
+    let records = [write(0), LogOp::Resize { volume: volume(), blocks: 64 }, write(64), write(8)];
+    (1..).zip(records).for_each(|(position, op)| follow(&mut peer, record(position, op), position));
+    let mut answers = settle(&mut peer, &disk);
+    assert_eq!([1, 2].map(|tag| answers.remove(&tag)), [Some(Ok(Reply::Done)), Some(Ok(Reply::Done))]);
+    assert_eq!(answers.remove(&3), Some(Err(OpError::OutOfRange { blocks: 64 })));
+    assert!(matches!(answers[&4], Err(OpError::Unavailable(_))), "a record was left out: {answers:?}");
+    assert_eq!((status(&peer).gate, status(&peer).position), (Gate::Closed, Position(2)));
 }
 
 #[test]
@@ -371,7 +374,7 @@ fn follower_copies_and_changes_volumes() {
         // Every second change is committed only with the next one.
         while status(&core).position.0 > heard && tag % 2 == 0 {
             for record in records(&mut core) {
-                peer.submit(Op::Follow(Box::new(record)), tag);
+                follow(&mut peer, record, tag);
             }
             assert!(settle(&mut peer, &peer_disk).values().all(Result::is_ok), "{tag}");
             heard = status(&core).position.0;
@@ -425,6 +428,8 @@ fn full_counts_of_a_follower_refuse_nothing() {
     let options = Options { max_references: Some(2), ..Options::for_geometry(&GEOMETRY) };
     let (mut peer, _) = Core::recover(&peer_disk, Some(options)).unwrap();
     peer.begin_period(stream(), period(1, Role::Follower, Gate::Local, 0)).unwrap();
+    // Segments are ready then.
+    settle(&mut peer, &peer_disk);
     core.begin_period(stream(), period(2, Role::Sequencer, Gate::Local, 0)).unwrap();
     let snapshot = |number| Change::CopyVolume { source: volume(), destination: stream().volume(number) };
     let copy = |number: u64| Op::Copy {
@@ -439,7 +444,7 @@ fn full_counts_of_a_follower_refuse_nothing() {
         assert_eq!(run(&mut core, &disk, op), Ok(Reply::Done));
         for mut record in records(&mut core) {
             record.period = Period(1);
-            assert_eq!(run(&mut peer, &peer_disk, Op::Follow(Box::new(record))), Ok(Reply::Done), "{tag}");
+            assert_eq!(run_followed(&mut peer, &peer_disk, record), Ok(Reply::Done), "{tag}");
         }
     }
     peer.audit(&peer_disk).unwrap();
@@ -582,8 +587,8 @@ fn opened(role: Role) -> (Arc<Engine>, Receiver<StreamEvent>) {
     (engine, receiver)
 }
 
-/// Carries the events of one engine to the other until the first is dropped.
-fn carry(events: Receiver<StreamEvent>, to: Arc<Engine>) -> std::thread::JoinHandle<()> {
+/// Carries the events of one engine, and the credit that it lends, to the other.
+fn carry(events: Receiver<StreamEvent>, from: Arc<Engine>, to: Arc<Engine>) -> std::thread::JoinHandle<()> {
     struct Ignore;
     impl engine::Sink for Ignore {
         fn complete(&self, _: u64, result: Result<Reply, OpError>) {
@@ -600,6 +605,9 @@ fn carry(events: Receiver<StreamEvent>, to: Arc<Engine>) -> std::thread::JoinHan
                 }
                 StreamEvent::Durable { stream, period, position } => {
                     to.stream_heard(stream, period, position).unwrap();
+                    if let Ok(total) = from.lend_room(stream, period) {
+                        to.stream_lent(stream, period, total).unwrap();
+                    }
                 }
             }
         }
@@ -609,7 +617,8 @@ fn carry(events: Receiver<StreamEvent>, to: Arc<Engine>) -> std::thread::JoinHan
 #[test]
 fn two_engines_keep_one_stream() {
     let ((first, of_first), (second, of_second)) = (opened(Role::Sequencer), opened(Role::Follower));
-    let carriers = [carry(of_first, second.clone()), carry(of_second, first.clone())];
+    let carriers = [carry(of_first, first.clone(), second.clone()), carry(of_second, second.clone(), first.clone())];
+    first.stream_lent(stream(), Period(1), second.lend_room(stream(), Period(1)).unwrap()).unwrap();
     for number in 0..50 {
         assert_eq!(call(&*first, write(number * 8, number + 1)), Ok(Reply::Done));
     }

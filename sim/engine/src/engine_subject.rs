@@ -56,6 +56,29 @@ impl EngineSetup {
         options.write_cache = rng.percent(25);
         Self { geometry, options, space: None, is_small: false, bug: None }
     }
+
+    /// Draws the setup of one array of a pair whose pool can be filled. In some, the log is large,
+    /// so that a peer may use much of the pool at once.
+    pub fn of_small_pair(rng: &mut Rng) -> Self {
+        let setup = Self::of_pair(rng);
+        let log_bytes = rng.pick(&[256 << 10, 1 << 20, 4 << 20]);
+        let (segment_bytes, segments) = (64 << 10, rng.between(72, 128));
+        let capacity = (64 << 10) + log_bytes + segments * segment_bytes;
+        let geometry = ArrayGeometry { capacity, log_bytes, segment_bytes };
+        let limits = Options::for_geometry(&geometry);
+        let options = Options { dirty_limit: limits.dirty_limit, index_bytes: limits.index_bytes, ..setup.options };
+        Self { geometry, options, is_small: true, ..setup }
+    }
+
+    /// Injects a bug: room that is lent to peers is not kept for them.
+    pub fn forget_promises(&mut self) {
+        self.options.keeps_promises = false;
+    }
+
+    /// True if hosts may fill the pool.
+    pub fn is_small(&self) -> bool {
+        self.is_small
+    }
 }
 
 /// The core.

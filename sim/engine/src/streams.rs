@@ -49,12 +49,15 @@ pub(crate) fn simulate(args: &StreamArgs) -> ExitCode {
         first = violation.into_iter().chain(first).min_by_key(|(seed, _)| *seed);
     }
     let PairTotals { runs, records, copies, volume_changes, answered, crashes, .. } = totals;
-    let PairTotals { failovers, resyncs, by_delta, lost_pages, late, copied, .. } = totals;
+    let PairTotals { failovers, resyncs, by_delta, lost_pages, late, copied, marks, full, starved, grown, .. } = totals;
     out(&format!(
         "{runs} runs, {crashes} ends of an array, {failovers} failovers, {resyncs} times in step again, {by_delta} of them by deltas"
     ));
     out(&format!(
         "{lost_pages} tails entered deltas with pages that could not be read, {late} removals from deltas were late"
+    ));
+    out(&format!(
+        "{marks} records skipped for lack of credit, {full} requests refused by full pools, {starved} times nothing to lend, {grown} pools grown"
     ));
     out(&format!("{copies} copies and {volume_changes} changes of volumes in the records"));
     out(&format!("{records} records ordered, {answered} requests answered, {copied} blocks copied"));

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::service::OpError;
+use crate::stream_credit::Credit;
 use crate::stream_service::{NewPeriod, StreamService, StreamSink, StreamStatus};
 use std::sync::Arc;
 use types::{Period, Position, StreamId};
@@ -21,6 +22,14 @@ impl StreamService for Engine {
 
     fn stream_heard(&self, stream: StreamId, period: Period, position: Position) -> Result<(), OpError> {
         self.shared.locked(|core| core.stream_heard(stream, period, position))
+    }
+
+    fn lend_room(&self, stream: StreamId, period: Period) -> Result<Credit, OpError> {
+        self.shared.locked(|core| core.lend_room(stream, period))
+    }
+
+    fn stream_lent(&self, stream: StreamId, period: Period, total: Credit) -> Result<(), OpError> {
+        self.shared.locked(|core| core.stream_lent(stream, period, total))
     }
 
     fn settle_stream(&self, stream: StreamId) -> Result<(), OpError> {

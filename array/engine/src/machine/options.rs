@@ -66,6 +66,9 @@ pub struct Options {
     /// other value is a bug, which a simulator injects: work in flight then takes a block for
     /// another one.
     pub last_ticket: Option<u64>,
+    /// Keep the room that is lent to peers from other requests. False is a bug, which a simulator
+    /// injects: a record of a peer is refused then.
+    pub keeps_promises: bool,
 }
 
 impl Options {
@@ -89,6 +92,7 @@ impl Options {
             max_patch_bytes: None,
             recompress_after: None,
             last_ticket: None,
+            keeps_promises: true,
         }
     }
 
@@ -124,6 +128,7 @@ impl Options {
             max_patch_bytes: None,
             recompress_after: None,
             last_ticket: None,
+            keeps_promises: true,
         }
     }
 

@@ -9,17 +9,22 @@
 //! that the peer could lack. The map has that content before, like content that is not flushed.
 //! Records that the peer may lack are the *tail* of the stream, which a checkpoint stores.
 
+mod account;
+mod credit;
 mod forms;
 mod tail;
 
+pub(crate) use account::{Credited, Room};
 pub(crate) use forms::{FULL_DELTA_BLOCKS, is_of_delta, is_volume_change, volumes_of};
 
 use super::io::TaskId;
 use super::steps::UNMAP_STEP_RANGES;
 use crate::delta_op::{DeltaMode, DeltaOp};
 use crate::service::{Change, Op, OpError};
+use crate::stream_credit::Credit;
 use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
 use crate::stream_service::{Gate, NewPeriod, Role, StreamStatus};
+use account::Account;
 use forms::{check_record, ranges_for_tail, reads_earlier, volume_of_delta_op};
 use ondisk::{ManifestStream, ManifestTail, manifest_stream_bytes};
 use std::collections::{BTreeMap, VecDeque};
@@ -43,6 +48,18 @@ pub(crate) struct OrderedStreams {
     streams: BTreeMap<StreamId, OrderedStream>,
     /// Ranges that a tail lists at most.
     max_tail: usize,
+    /// Room that is lent to peers and not used yet.
+    promised: Credit,
+}
+
+/// Tasks of a stream that was closed.
+pub(crate) struct ClosedTasks {
+    /// Waited for the commit of their records.
+    pub(crate) committing: Vec<TaskId>,
+    /// Waited for their turn.
+    pub(crate) turn: Vec<TaskId>,
+    /// Waited for credit.
+    pub(crate) credit: Vec<TaskId>,
 }
 
 /// One stream.
@@ -75,6 +92,7 @@ struct OrderedStream {
     commit_waiters: VecDeque<(Position, TaskId)>,
     /// Followed records that wait for earlier ones.
     turn_waiters: BTreeMap<Position, TaskId>,
+    account: Account,
 }
 
 impl OrderedStream {
@@ -98,6 +116,7 @@ impl OrderedStream {
             unflushed: VecDeque::new(),
             commit_waiters: VecDeque::new(),
             turn_waiters: BTreeMap::new(),
+            account: Account::default(),
         }
     }
 
@@ -151,11 +170,12 @@ impl OrderedStream {
         self.heard = self.heard.min(self.last);
     }
 
-    /// Notes a record that was ordered or replayed.
-    fn add(&mut self, entry: StreamEntry, ops: &[LogOp], max_tail: usize) {
+    /// Notes a record that was ordered or replayed. `is_skipped` if the peer gets a mark.
+    fn add(&mut self, entry: StreamEntry, ops: &[LogOp], max_tail: usize, is_skipped: bool) {
         self.last = entry.position;
         // A peer that receives nothing lacks what the deltas have.
-        let ranges = if self.delta == DeltaMode::Alone { Vec::new() } else { ranges_for_tail(ops) };
+        let is_in_delta = is_skipped || self.delta == DeltaMode::Alone;
+        let ranges = if is_in_delta { Vec::new() } else { ranges_for_tail(ops) };
         if !ranges.is_empty() {
             self.tail.push(ManifestTail { period: entry.period, position: entry.position, ranges }, max_tail);
         }
@@ -173,7 +193,8 @@ impl OrderedStreams {
             (listed.id, stream)
         });
         let ranges = (log_bytes / LOG_BYTES_PER_RANGE) as usize;
-        Self { streams: streams.collect(), max_tail: ranges.clamp(MIN_TAIL_RANGES, MAX_TAIL_RANGES) }
+        let max_tail = ranges.clamp(MIN_TAIL_RANGES, MAX_TAIL_RANGES);
+        Self { streams: streams.collect(), max_tail, promised: Credit::default() }
     }
 
     /// Returns the streams as a manifest lists them.
@@ -363,12 +384,14 @@ impl OrderedStreams {
         Ok(stream)
     }
 
-    /// A record to follow was submitted. Refuses one that does not follow the one before.
+    /// A record to follow was submitted. Refuses one that does not follow the one before, and, as
+    /// [`OpError::Unavailable`], one beyond the credit.
     pub(crate) fn enter(&mut self, record: &StreamRecord) -> Result<(), OpError> {
         let Some(stream) = self.streams.get_mut(&record.stream) else { return Ok(()) };
         if record.position != stream.entered.next() {
             return Err(OpError::Malformed("the record does not follow the one before"));
         }
+        stream.enter_account(record)?;
         stream.entered = record.position;
         Ok(())
     }
@@ -407,19 +430,29 @@ impl OrderedStreams {
         Some(StreamEntry { stream, period: held.period, position, heard: held.heard.min(position) })
     }
 
-    /// A record with these operations was put into the log at this place. Returns it for the peer,
-    /// if this engine orders the stream.
-    pub(crate) fn sequenced(&mut self, entry: StreamEntry, ops: &[LogOp], lsn: Lsn) -> Option<StreamRecord> {
+    /// A record with these operations was put into the log at this place. If this engine orders the
+    /// stream, returns the record for the peer, and the operations that it does not get.
+    pub(crate) fn sequenced(
+        &mut self,
+        entry: StreamEntry,
+        ops: &[LogOp],
+        lsn: Lsn,
+        is_skipped: bool,
+    ) -> Option<(StreamRecord, Vec<LogOp>)> {
+        self.use_credit(entry.stream, ops, is_skipped);
         let max_tail = self.max_tail;
         let stream = self.streams.get_mut(&entry.stream)?;
         debug_assert!(stream.gate != Gate::Closed && entry.position == stream.last.next());
-        stream.add(entry, ops, max_tail);
+        stream.add(entry, ops, max_tail, is_skipped);
         stream.tail.heard(entry.period, stream.heard);
         stream.unflushed.push_back((lsn, entry.position));
         let StreamEntry { stream: id, period, position, .. } = entry;
         let is_ordered = stream.role == Role::Sequencer;
-        let ops = || ops.iter().filter(|op| !is_of_delta(op)).cloned().collect();
-        is_ordered.then(|| StreamRecord { stream: id, period, position, ops: ops() })
+        is_ordered.then(|| {
+            let ops = ops.iter().filter(|op| !is_of_delta(op)).cloned().collect();
+            let (ops, skipped) = if is_skipped { (Vec::new(), ops) } else { (ops, Vec::new()) };
+            (StreamRecord { stream: id, period, position, ops }, skipped)
+        })
     }
 
     /// Returns the operations of a record and notes its place, when it is replayed.
@@ -449,7 +482,8 @@ impl OrderedStreams {
             stream.base = stream.base.max((entry.period, entry.heard));
         }
         stream.heard = entry.heard;
-        stream.add(*entry, ops, max_tail);
+        // A record that was skipped adds all that it changes to deltas.
+        stream.add(*entry, ops, max_tail, false);
         stream.tail.heard(entry.period, entry.heard);
         (stream.durable, stream.entered) = (stream.last, stream.last);
         Ok(ops)
@@ -511,22 +545,25 @@ impl OrderedStreams {
         }
     }
 
-    /// Begins a period.
-    pub(crate) fn begin(&mut self, stream: StreamId, new: NewPeriod) -> Result<(), OpError> {
+    /// Begins a period. Returns the tasks that have waited for credit.
+    pub(crate) fn begin(&mut self, stream: StreamId, new: NewPeriod) -> Result<Vec<TaskId>, OpError> {
         let stream = self.held(stream)?;
         stream.check_period(new).map_err(OpError::Unavailable)?;
+        let waiting = stream.close_account();
         stream.begin(new);
-        Ok(())
+        self.sum_promised();
+        Ok(waiting)
     }
 
-    /// Closes a stream. Returns the tasks that wait for the commit of their records, and those
-    /// that wait for their turn.
-    pub(crate) fn close(&mut self, stream: StreamId) -> Result<(Vec<TaskId>, Vec<TaskId>), OpError> {
+    /// Closes a stream. Returns its tasks that wait.
+    pub(crate) fn close(&mut self, stream: StreamId) -> Result<ClosedTasks, OpError> {
         let stream = self.held(stream)?;
         (stream.gate, stream.delta, stream.awaits_tail) = (Gate::Closed, DeltaMode::Off, false);
         let committing = std::mem::take(&mut stream.commit_waiters).into_iter().map(|(_, task)| task).collect();
-        let waiting = std::mem::take(&mut stream.turn_waiters).into_values().collect();
-        Ok((committing, waiting))
+        let turn = std::mem::take(&mut stream.turn_waiters).into_values().collect();
+        let credit = stream.close_account();
+        self.sum_promised();
+        Ok(ClosedTasks { committing, turn, credit })
     }
 
     /// True if a task of this stream and period fails for a reason that its peer does not have: the
@@ -575,6 +612,7 @@ impl OrderedStreams {
         for stream in self.streams.values_mut() {
             stream.commit_waiters.clear();
             stream.turn_waiters.clear();
+            stream.forget_waiters();
         }
     }
 
@@ -599,6 +637,8 @@ impl OrderedStreams {
             delta: stream.delta,
             awaits_tail: stream.awaits_tail,
             max_payload,
+            lent: stream.account.lent,
+            used: stream.account.used,
             is_ready: stream.is_ready,
             is_hurt: stream.is_hurt,
             tail: stream.tail.blocks(),

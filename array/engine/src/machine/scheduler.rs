@@ -224,6 +224,11 @@ impl Scheduler {
         self.wake(id, Wait::Order);
     }
 
+    /// Wakes a task that may have credit now.
+    pub(crate) fn wake_credited(&mut self, id: TaskId) {
+        self.wake(id, Wait::Credit);
+    }
+
     /// Wakes the tasks that wait to load pages, so that they try again.
     pub(crate) fn wake_memory_waiters(&mut self) {
         for id in std::mem::take(&mut self.memory_waiters) {

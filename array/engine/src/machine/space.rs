@@ -85,6 +85,7 @@ impl Space {
     /// Returns the segments to have ready: the reserve, and what the dirty blocks may take.
     pub(crate) fn ready_target(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
         let ahead = 2 * state.options.dirty_limit.div_ceil(state.geometry.segment_bytes) + 2;
+        let ahead = ahead + self.lendable_segments(state, checkpointer);
         self.reserve(state, checkpointer) + if self.backpressure.space { 2 * ahead } else { ahead }
     }
 
@@ -202,4 +203,9 @@ fn blocks_per_segment(geometry: &ArrayGeometry) -> u64 {
 fn filled_sectors(geometry: &ArrayGeometry) -> u32 {
     let sectors = geometry.segment_sectors();
     sectors - (sectors / 32).max(sectors.min(16))
+}
+
+/// Returns the blocks of 4 KiB that are promised to peers.
+fn promised_blocks(state: &ArrayState) -> u64 {
+    if state.options.keeps_promises { state.streams.promised().blocks } else { 0 }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Wait {
     Bytes,
     /// The records of its stream that come before.
     Order,
+    /// Room for its record at the peer.
+    Credit,
     /// Admission of its record.
     Admission,
     /// Durability of its record. The task never runs again.
@@ -52,6 +54,8 @@ pub(crate) struct Task {
     /// Its steps add whole volumes to deltas: there is no space for their pages, or one cannot be
     /// read.
     pub(crate) is_coarse: bool,
+    /// It is in the queue of those that wait for credit.
+    pub(crate) awaits_credit: bool,
     /// Why a request in steps ends early. Reported when the completed steps are durable: a reader
     /// must not see them before.
     pub(crate) failure: Option<OpError>,
@@ -71,6 +75,7 @@ impl Task {
             has_lost: false,
             is_for_delta: false,
             is_coarse: false,
+            awaits_credit: false,
             failure: None,
         }
     }

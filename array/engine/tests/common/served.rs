@@ -2,8 +2,8 @@
 
 use super::{MemoryDisk, create, data, run, settle};
 use engine::{
-    Change, Core, DeltaMode, DeltaOp, Extent, ExtentState, Gate, NewPeriod, Op, OpError, Reply, Role, StreamEvent,
-    StreamRecord, WHOLE_VOLUME_BLOCKS,
+    Change, Core, Credit, DeltaMode, DeltaOp, Extent, ExtentState, Gate, NewPeriod, Op, OpError, Reply, Role,
+    StreamEvent, StreamRecord, WHOLE_VOLUME_BLOCKS,
 };
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, Period, StreamId, VolumeId};
@@ -12,6 +12,9 @@ pub(crate) const GEOMETRY: ArrayGeometry =
     ArrayGeometry { capacity: 32 << 20, log_bytes: 1 << 20, segment_bytes: 256 << 10 };
 /// Size of a volume: two leaves of the map.
 pub(crate) const BLOCKS: u64 = 4096;
+
+/// Credit that never ends.
+pub(crate) const UNLIMITED: Credit = Credit { bytes: u64::MAX, blocks: u64::MAX, records: u64::MAX };
 
 pub(crate) fn stream() -> StreamId {
     StreamId::new(5).unwrap()
@@ -59,6 +62,7 @@ impl Served {
         let period = Period(self.period + 1);
         let last = self.core.stream_status(stream()).unwrap().position;
         self.core.begin_period(stream(), NewPeriod { period, role, gate, last, max_payload: 1 << 16, delta })?;
+        self.core.stream_lent(stream(), period, UNLIMITED)?;
         self.period += 1;
         Ok(())
     }

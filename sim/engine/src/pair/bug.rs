@@ -29,6 +29,12 @@ pub enum PairBug {
     SnapshotEmpty,
     /// A volume that is restored alone has an empty delta.
     RestoreNotAll,
+    /// Leave the blocks of a record that was skipped for lack of credit out of the delta.
+    MarkNotInDelta,
+    /// Send records without regard to the credit.
+    CreditOverdrawn,
+    /// Give the room that is lent to the peer to other requests.
+    LentNotCounted,
     /// Serve reads at the follower when its own log is durable, without the sequencer's report.
     ReadUncommitted,
 }

@@ -12,6 +12,11 @@ pub(super) const STREAM: StreamId = match StreamId::new(77) {
 };
 /// Logical blocks of each first volume: two leaves of the map.
 pub(super) const VOLUME_BLOCKS: u64 = 4096;
+/// Bytes of each drive.
+pub(super) const DISK_BYTES: u64 = 48 << 20;
+/// A volume that is in no stream, and its logical blocks: more than a small pool has.
+pub(super) const PLAIN: VolumeId = VolumeId(1);
+pub(super) const PLAIN_BLOCKS: u64 = 24 << 10;
 /// Volumes of the stream at first.
 pub(super) const VOLUMES: u32 = 2;
 /// Most logical blocks that the simulator reads at a time.

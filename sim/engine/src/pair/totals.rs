@@ -27,6 +27,14 @@ pub struct PairTotals {
     pub late: u64,
     /// Blocks that the resyncs have copied.
     pub copied: u64,
+    /// Records that were skipped for lack of credit.
+    pub marks: u64,
+    /// Requests that a full pool has refused.
+    pub full: u64,
+    /// Times that a follower had no block to lend.
+    pub starved: u64,
+    /// Times that a pool could not be emptied, and grew.
+    pub grown: u64,
 }
 
 impl PairTotals {
@@ -44,5 +52,9 @@ impl PairTotals {
         self.lost_pages += other.lost_pages;
         self.late += other.late;
         self.copied += other.copied;
+        self.marks += other.marks;
+        self.full += other.full;
+        self.starved += other.starved;
+        self.grown += other.grown;
     }
 }

@@ -2,10 +2,14 @@
 
 mod delta;
 mod load;
+mod room;
 mod rounds;
 
 use super::bug::PairBug;
-use super::contents::{Entry, PairContents, STREAM, VOLUME_BLOCKS, VOLUMES, bytes_of, numbers_of, whole_volume};
+use super::contents::{
+    Entry, PLAIN, PLAIN_BLOCKS, PairContents, STREAM, VOLUME_BLOCKS, VOLUMES, bytes_of, numbers_of, whole_volume,
+};
+use super::kind::PairKind;
 use super::node::Node;
 use super::totals::PairTotals;
 use crate::disk::SimDisk;
@@ -13,7 +17,7 @@ use crate::engine_subject::EngineSetup;
 use crate::history::SimViolation;
 use crate::machine::Answers;
 use engine::{
-    Change, DeltaMode, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord,
+    Change, Credit, DeltaMode, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord,
     StreamStatus, Tag,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -28,9 +32,12 @@ enum Message {
     Record(StreamRecord),
     /// Everything up to this position is durable at the sender.
     Durable(Period, Position),
+    /// The room that the sender has lent in a period.
+    Lent(Period, Credit),
 }
 
 /// A request without an answer.
+#[derive(Debug)]
 enum Open {
     /// A read of a host; it must find at least the entries of the sequencer up to this count.
     Read { volume: VolumeId, range: BlockRange, seen: usize },
@@ -46,6 +53,10 @@ enum Open {
     Blind,
     /// A removal from a delta that is late: it must be refused.
     Late,
+    /// A request for a volume that is in no stream.
+    Plain,
+    /// Such a request that frees the pool. Where it is refused, the pool grows.
+    Freeing,
 }
 
 /// The record that gave the target the volumes of the source.
@@ -95,6 +106,12 @@ pub(super) struct World<'a> {
     sent: VecDeque<(VolumeId, Period, BlockRange)>,
     /// Requests that break a rule of the deltas, not submitted yet.
     deferred: Vec<(usize, VolumeId, BlockRange)>,
+    /// Room that was lent before, to be reported again.
+    lent: Option<(usize, Period, Credit)>,
+    /// Arrays whose pool a plain volume fills.
+    small: [bool; 2],
+    /// The pool of the follower has become full.
+    is_full: bool,
     pub(super) totals: PairTotals,
 }
 
@@ -104,9 +121,16 @@ impl<'a> World<'a> {
         disks: &'a [SimDisk; 2],
         mut rng: Rng,
         bug: Option<PairBug>,
-        uses_delta: bool,
+        kind: PairKind,
     ) -> Result<Self, SimViolation> {
-        let setups = [EngineSetup::of_pair(&mut rng), EngineSetup::of_pair(&mut rng)];
+        let small = if kind.is_small { rng.pick(&[[true, false], [false, true], [true, true]]) } else { [false; 2] };
+        let mut setups = small.map(|is_small| match is_small {
+            true => EngineSetup::of_small_pair(&mut rng),
+            false => EngineSetup::of_pair(&mut rng),
+        });
+        if bug == Some(PairBug::LentNotCounted) {
+            setups.iter_mut().for_each(EngineSetup::forget_promises);
+        }
         let nodes = [Node::create(&disks[0], setups[0])?, Node::create(&disks[1], setups[1])?];
         let mut world = Self {
             nodes,
@@ -122,17 +146,21 @@ impl<'a> World<'a> {
             answered: Position(0),
             own: BTreeMap::new(),
             extents: BTreeMap::new(),
-            uses_delta,
+            uses_delta: kind.uses_delta,
             is_source: false,
             born: Vec::new(),
             catalogue: None,
             sent: VecDeque::new(),
             deferred: Vec::new(),
+            lent: None,
+            small,
+            is_full: false,
             totals: PairTotals::default(),
         };
         for node in 0..2 {
             let create = (0..VOLUMES)
-                .map(|number| Change::CreateVolume { volume: STREAM.volume(number), blocks: VOLUME_BLOCKS });
+                .map(|number| Change::CreateVolume { volume: STREAM.volume(number), blocks: VOLUME_BLOCKS })
+                .chain([Change::CreateVolume { volume: PLAIN, blocks: PLAIN_BLOCKS }]);
             let tag = world.submit(node, Op::Change(create.collect()), Open::Own)?;
             world.run_until(|world| Ok(!world.open.contains_key(&(node, tag))))?;
             world.nodes[node].core()?.create_stream(STREAM).map_err(failed("create a stream"))?;
@@ -188,7 +216,7 @@ impl<'a> World<'a> {
 
     /// True if a node has answered all requests.
     pub(super) fn is_quiet(&self, node: usize) -> bool {
-        !self.open.keys().any(|(of, _)| *of == node)
+        !self.open.iter().any(|((of, _), open)| *of == node && !matches!(open, Open::Plain | Open::Freeing))
     }
 
     pub(super) fn has_messages(&self) -> bool {
@@ -223,12 +251,21 @@ impl<'a> World<'a> {
             self.step()?;
         }
         let open = self.open.len();
-        Err(SimViolation(format!("{open} requests unanswered, or an array never becomes idle")))
+        let mut usage = String::new();
+        for node in 0..2 {
+            let credit = self.status(node).map(|status| status.lent - status.used);
+            usage += &format!(
+                ", array {node} with credit {credit:?} {:?}",
+                self.nodes[node].core().map(|core| core.usage())
+            );
+        }
+        Err(SimViolation(format!("{open} requests unanswered, or an array never becomes idle{usage}")))
     }
 
     /// Takes one random step: of an array, or of a message.
     pub(super) fn step(&mut self) -> Result<(), SimViolation> {
         self.submit_deferred()?;
+        self.use_room()?;
         let node = self.rng.index(2);
         if self.rng.percent(30) {
             return self.deliver(node);
@@ -265,6 +302,7 @@ impl<'a> World<'a> {
                 heard.map_err(failed("hear of a position"))?;
                 self.collect(node)
             }
+            Some(Message::Lent(period, total)) => self.hear_of_room(node, period, total),
             None => Ok(()),
         }
     }
@@ -287,23 +325,29 @@ impl<'a> World<'a> {
     fn process(&mut self, node: usize, mut answers: Answers) -> Result<(), SimViolation> {
         for event in self.nodes[node].collect(&mut answers) {
             match event {
-                StreamEvent::Ordered { tag, record } => {
+                StreamEvent::Ordered { tag, record, skipped } => {
                     if let Some(Open::Change(position)) = self.open.get_mut(&(node, tag)) {
                         *position = Some(record.position);
                     }
                     self.note_ordered(node, &record);
-                    self.nodes[node].given(record.period, record.position, record.ops.clone());
+                    self.note_skipped(node, &skipped);
+                    let ops = if skipped.is_empty() { record.ops.clone() } else { skipped };
                     self.totals.records += 1;
-                    match record.ops.first() {
+                    match ops.first() {
                         Some(LogOp::Copy { .. }) => self.totals.copies += 1,
                         Some(LogOp::Write { .. } | LogOp::Fill { .. } | LogOp::Same { .. }) => {}
                         _ => self.totals.volume_changes += 1,
                     }
+                    self.nodes[node].given(record.period, record.position, ops);
                     self.send(node, Message::Record(record));
                 }
                 StreamEvent::Durable { period, position, .. } => {
                     self.nodes[node].durable = position;
                     self.nodes[node].promise(position, "durability")?;
+                    if self.bug == Some(PairBug::OwnDurability) && self.mode == Mode::Sync {
+                        // As if the peer had reported it.
+                        let _ = self.nodes[node].core()?.stream_heard(STREAM, period, position);
+                    }
                     self.send(node, Message::Durable(period, position));
                 }
             }
@@ -359,6 +403,15 @@ impl<'a> World<'a> {
                 let holders = if self.mode == Mode::Sync { vec![0, 1] } else { vec![self.sequencer] };
                 holders.into_iter().try_for_each(|node| self.nodes[node].promise(position, "an answer"))
             }
+            (Open::Freeing, Err(OpError::NoSpace)) if self.small[node] => self.grow(node),
+            (Open::Plain | Open::Freeing, Ok(_) | Err(OpError::MediumError { .. })) => Ok(()),
+            (open @ (Open::Plain | Open::Change(_)), Err(OpError::NoSpace)) if self.small[node] => {
+                self.totals.full += 1;
+                if matches!(open, Open::Plain) && node != self.sequencer && self.is_connected {
+                    self.is_full = true;
+                }
+                Ok(())
+            }
             (Open::Late, Err(OpError::NoSuchVolume(_) | OpError::Unavailable(_))) => Ok(()),
             // A comparison that failed, or nothing to do.
             (Open::Change(None), Ok(_) | Err(OpError::Miscompare { .. })) | (Open::Follow | Open::Own, Ok(_)) => Ok(()),
@@ -367,7 +420,10 @@ impl<'a> World<'a> {
                 Open::Change(None),
                 Err(OpError::NoSuchVolume(_) | OpError::OutOfRange { .. } | OpError::VolumeExists(_)),
             ) => Ok(()),
-            (_, result) => Err(SimViolation(format!("request at array {node} ended with {result:?}"))),
+            (open, result) => {
+                let usage = self.nodes[node].core().map(|core| core.usage());
+                Err(SimViolation(format!("request at array {node} ended with {result:?} ({open:?}, {usage:?})")))
+            }
         }
     }
 
@@ -447,7 +503,9 @@ impl<'a> World<'a> {
 
     /// Returns the volumes of a node with their sizes in blocks.
     pub(super) fn volumes(&mut self, node: usize) -> Result<BTreeMap<VolumeId, u64>, SimViolation> {
-        Ok(self.nodes[node].core()?.volumes())
+        let mut volumes = self.nodes[node].core()?.volumes();
+        volumes.retain(|volume, _| volume.stream() == Some(STREAM));
+        Ok(volumes)
     }
 
     /// Reads a range at a node. `None` if a drive has stopped.

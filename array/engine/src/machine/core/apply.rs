@@ -17,11 +17,17 @@ use wal::{FillValue, LogOp};
 
 impl Core {
     /// Puts a record into the log and applies it to the map, in one step. A record of a stream gets
-    /// its position in the same step.
-    pub(super) fn sequence(&mut self, record: &[LogOp], stream: Option<StreamId>, tag: Tag) -> Result<(), OpError> {
+    /// its position in the same step. `is_skipped` if the peer gets a mark in its place.
+    pub(super) fn sequence(
+        &mut self,
+        record: &[LogOp],
+        stream: Option<StreamId>,
+        tag: Tag,
+        is_skipped: bool,
+    ) -> Result<(), OpError> {
         self.check_editable(record)?;
         match stream.and_then(|stream| self.state.streams.next_entry(stream)) {
-            Some(entry) => self.log_in_stream(entry, record, tag),
+            Some(entry) => self.log_in_stream(entry, record, tag, is_skipped),
             None => self.log.push(record),
         }
         self.space.reserve_replay(record);

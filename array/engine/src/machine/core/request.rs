@@ -6,7 +6,7 @@ use super::Core;
 use crate::delta_op::DeltaOp;
 use crate::machine::backpressure::Backpressure;
 use crate::machine::io::TaskId;
-use crate::machine::ordered::is_of_delta;
+use crate::machine::ordered::{Credited, is_of_delta};
 use crate::machine::page_loader::PageWaiter;
 use crate::machine::space::View;
 use crate::machine::space::admission::Admission;
@@ -54,11 +54,21 @@ impl Core {
         if let Op::Follow(record) = &op
             && let Err(error) = self.state.streams.enter(record)
         {
-            return self.dispatcher.complete(tag, Err(error));
+            return self.refuse_entry(record.stream, tag, error);
         }
         let id = self.scheduler.add(Task::new(tag, op, claims));
         self.step_task(id);
         self.run();
+    }
+
+    /// Refuses a record to follow. A peer that sends more than it may ends its stream.
+    fn refuse_entry(&mut self, stream: StreamId, tag: Tag, error: OpError) {
+        let is_overdrawn = matches!(error, OpError::Unavailable(_));
+        self.dispatcher.complete(tag, Err(error));
+        if is_overdrawn {
+            let _ = self.end_stream(stream);
+            self.run_woken();
+        }
     }
 
     fn submit_flush(&mut self, tag: Tag) {
@@ -99,6 +109,9 @@ impl Core {
             if let (Some(error), false) = (self.refusal_of(&task.op), matches!(step, Step::HandedOut)) {
                 // The task was not in the scheduler when the core stopped.
                 return self.dispatcher.complete(task.tag, Err(error));
+            }
+            if matches!(step, Step::Replied(_) | Step::Sequenced) {
+                self.leave_credit(id, &mut task);
             }
             match step {
                 Step::Again if !matches!(task.op, Op::Delta(_)) => {}
@@ -250,7 +263,8 @@ impl Core {
 
     /// Puts the record of a step into the log, with its changes of deltas.
     fn log_step(&mut self, id: TaskId, task: &mut Task, record: Vec<LogOp>, data_step: u64, is_last: bool) -> Step {
-        if record.is_empty() {
+        let is_followed = matches!(task.op, Op::Follow(_));
+        if record.is_empty() && !is_followed {
             return match (is_last, task.done) {
                 (true, 0) => Step::Replied(Ok(Reply::Done)),
                 (true, _) => Step::Sequenced,
@@ -261,13 +275,18 @@ impl Core {
             };
         }
         let stream = self.state.streams.of_op(&task.op);
-        let record = match self.with_delta(id, task, stream, record) {
+        let is_skipped = match self.take_credit(id, task, stream, &record) {
+            Ok(credited) => credited == Credited::Skipped,
+            Err(wait) => return Step::Wait(wait),
+        };
+        let record = match self.with_delta(id, task, stream, record, is_skipped) {
             Ok(record) => record,
             Err(step) => return step,
         };
         let view = View { state: &self.state, checkpointer: &self.checkpointer, dirty: &self.destager.dirty };
         let is_dropping = self.loader.is_dropping(&self.state.map);
-        match self.space.admit(&record, view, &self.log, self.destager.open_sectors(), is_dropping) {
+        let open_sectors = self.destager.open_sectors();
+        match self.space.admit(&record, view, &self.log, open_sectors, is_dropping, is_followed) {
             Admission::Now => {}
             Admission::Later => {
                 self.scheduler.await_admission(id);
@@ -280,9 +299,10 @@ impl Core {
                 return Step::Replied(Err(OpError::NoSpace));
             }
         }
-        if let Err(error) = self.sequence(&record, stream, task.tag) {
+        if let Err(error) = self.sequence(&record, stream, task.tag, is_skipped) {
             return Step::Replied(Err(error));
         }
+        self.leave_credit(id, task);
         if let Some(next) = stream.and_then(|stream| self.state.streams.next_turn(stream)) {
             self.scheduler.wake_in_order(next);
         }
@@ -301,6 +321,7 @@ impl Core {
         task: &mut Task,
         stream: Option<StreamId>,
         mut record: Vec<LogOp>,
+        is_skipped: bool,
     ) -> Result<Vec<LogOp>, Step> {
         let first = match (stream, &task.op) {
             (Some(stream), _) if self.state.streams.awaits_tail(stream) => {
@@ -308,7 +329,8 @@ impl Core {
                 return Err(Step::Wait(Wait::Admission));
             }
             (Some(stream), _) => {
-                let (first, ops) = (record.len(), self.state.delta_ops(stream, &record, task.is_coarse));
+                let (first, is_coarse) = (record.len(), task.is_coarse);
+                let ops = self.state.delta_ops(stream, &record, is_skipped, is_coarse);
                 record.extend(ops);
                 first
             }

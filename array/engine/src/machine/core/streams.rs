@@ -3,11 +3,18 @@
 use super::Core;
 use crate::delta_op::DeltaMode;
 use crate::machine::io::TaskId;
+use crate::machine::ordered::{Credited, Room};
 use crate::machine::task::{Task, Wait};
 use crate::service::{Op, OpError, Tag};
+use crate::stream_credit::Credit;
 use crate::stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamStatus};
 use types::{Lsn, Period, Position, StreamId};
 use wal::{LogOp, StreamEntry};
+
+/// Most bytes of records that all peers may send before they are applied, and the part of the log
+/// that these may fill.
+const MAX_WINDOW_BYTES: u64 = 64 << 20;
+const WINDOW_PART: u64 = 8;
 
 impl Core {
     /// Makes a stream. See [`crate::StreamService::create_stream`].
@@ -34,7 +41,8 @@ impl Core {
         if !may_have_delta {
             self.check_delta_empty(stream)?;
         }
-        self.state.streams.begin(stream, new)?;
+        let credited = self.state.streams.begin(stream, new)?;
+        credited.into_iter().for_each(|id| self.scheduler.wake_credited(id));
         self.complete_committed();
         self.run_woken();
         Ok(())
@@ -61,6 +69,36 @@ impl Core {
         self.check_writable()?;
         self.state.streams.heard(stream, period, position)?;
         self.complete_committed();
+        self.run_woken();
+        Ok(())
+    }
+
+    /// Promises room for records to follow. See [`crate::StreamService::lend_room`].
+    ///
+    /// # Errors
+    ///
+    /// The period is not that of a follower, or the core has stopped.
+    pub fn lend_room(&mut self, stream: StreamId, period: Period) -> Result<Credit, OpError> {
+        self.check_writable()?;
+        let options = &self.state.options;
+        let room = Room {
+            window: MAX_WINDOW_BYTES.min(self.state.geometry.log_bytes / WINDOW_PART).min(options.dirty_limit),
+            longest: self.state.max_payload(),
+            blocks: self.space.blocks_to_lend(self.view(), self.destager.open_sectors()),
+        };
+        self.state.streams.lend(stream, period, room)
+    }
+
+    /// Notes the room that the peer has lent. See [`crate::StreamService::stream_lent`].
+    ///
+    /// # Errors
+    ///
+    /// There is no such stream, or the core has stopped.
+    pub fn stream_lent(&mut self, stream: StreamId, period: Period, total: Credit) -> Result<(), OpError> {
+        self.check_writable()?;
+        if let Some(first) = self.state.streams.note_lent(stream, period, total)? {
+            self.scheduler.wake_credited(first);
+        }
         self.run_woken();
         Ok(())
     }
@@ -103,13 +141,13 @@ impl Core {
     }
 
     /// Puts a record of a stream into the log, and reports it if this engine orders the stream.
-    pub(super) fn log_in_stream(&mut self, entry: StreamEntry, ops: &[LogOp], tag: Tag) {
+    pub(super) fn log_in_stream(&mut self, entry: StreamEntry, ops: &[LogOp], tag: Tag, is_skipped: bool) {
         let mut record = Vec::with_capacity(ops.len() + 1);
         record.push(LogOp::Stream(entry));
         record.extend_from_slice(ops);
         self.log.push(&record);
-        if let Some(record) = self.state.streams.sequenced(entry, ops, self.log.last()) {
-            self.dispatcher.report(StreamEvent::Ordered { tag, record });
+        if let Some((record, skipped)) = self.state.streams.sequenced(entry, ops, self.log.last(), is_skipped) {
+            self.dispatcher.report(StreamEvent::Ordered { tag, record, skipped });
         }
     }
 
@@ -142,9 +180,40 @@ impl Core {
         }
     }
 
+    /// Decides whether the peer gets the record of a step. Parks nothing; returns what the task
+    /// waits for.
+    pub(super) fn take_credit(
+        &mut self,
+        id: TaskId,
+        task: &mut Task,
+        stream: Option<StreamId>,
+        ops: &[LogOp],
+    ) -> Result<Credited, Wait> {
+        let Some(stream) = stream else { return Ok(Credited::Sent) };
+        let credited = self.state.streams.credit_of(stream, id, ops);
+        if credited != Credited::Waits {
+            return Ok(credited);
+        }
+        if !std::mem::replace(&mut task.awaits_credit, true) {
+            self.state.streams.await_credit(stream, id);
+        }
+        Err(Wait::Credit)
+    }
+
+    /// A task has used credit, or has its reply: the next one that waits for credit may run.
+    pub(super) fn leave_credit(&mut self, id: TaskId, task: &mut Task) {
+        if std::mem::take(&mut task.awaits_credit)
+            && let Some(stream) = self.state.streams.of_op(&task.op)
+            && let Some(next) = self.state.streams.leave_credit(stream, id)
+        {
+            self.scheduler.wake_credited(next);
+        }
+    }
+
     /// Replies with an error. If earlier steps of the task have changed anything, the reply waits
     /// until those changes are committed: a reader must not see them before.
     pub(super) fn fail_task(&mut self, id: TaskId, mut task: Task, error: OpError) {
+        self.leave_credit(id, &mut task);
         if task.is_for_delta && matches!(error, OpError::MediumError { .. }) && task.become_coarse() {
             return self.scheduler.run_again(id, task);
         }
@@ -167,16 +236,17 @@ impl Core {
 
     /// Closes a stream and ends its tasks that wait for other records. The others end when they run
     /// next.
-    fn end_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
-        let (committing, waiting) = self.state.streams.close(stream)?;
-        for id in committing {
+    pub(super) fn end_stream(&mut self, stream: StreamId) -> Result<(), OpError> {
+        let closed = self.state.streams.close(stream)?;
+        for id in closed.committing {
             if let Some(mut task) = self.scheduler.take(id) {
-                let closed = OpError::Unavailable("the stream was closed before the change was committed");
-                let error = task.failure.take().unwrap_or(closed);
+                let unknown = OpError::Unavailable("the stream was closed before the change was committed");
+                let error = task.failure.take().unwrap_or(unknown);
                 self.end_task(id, task, error);
             }
         }
-        waiting.into_iter().for_each(|id| self.scheduler.wake_in_order(id));
+        closed.turn.into_iter().for_each(|id| self.scheduler.wake_in_order(id));
+        closed.credit.into_iter().for_each(|id| self.scheduler.wake_credited(id));
         self.scheduler.wake_admission_waiters();
         Ok(())
     }

@@ -19,9 +19,9 @@ pub(super) fn check_record(record: &StreamRecord) -> Result<(), OpError> {
             changed_range(op).is_some_and(|(_, range)| !range.is_empty() && range.end().0 <= WHOLE_VOLUME_BLOCKS);
         is_change && op.volumes().all(|volume| volume.stream() == Some(record.stream) && !volume.is_delta())
     };
-    if record.ops.is_empty() || record.ops.len() > MAX_FOLLOWED_OPS || !has_known_form(&record.ops) {
+    if record.ops.len() > MAX_FOLLOWED_OPS || !has_known_form(&record.ops) {
         return Err(OpError::Malformed(
-            "a record to follow is a copy with its edges, up to 32 fills, or up to 32 changes of volumes",
+            "a record to follow is empty, a copy with its edges, up to 32 fills, or up to 32 changes of volumes",
         ));
     }
     if !record.ops.iter().all(is_followed) {
@@ -30,7 +30,7 @@ pub(super) fn check_record(record: &StreamRecord) -> Result<(), OpError> {
     Ok(())
 }
 
-/// True for operations that one request puts into one record.
+/// True for operations that one request puts into one record, and for a mark without any.
 fn has_known_form(ops: &[LogOp]) -> bool {
     let is_write = |op: &LogOp| matches!(op, LogOp::Write { .. });
     let are_edges = |ops: &[LogOp]| ops.len() <= 2 && ops.iter().all(is_write);

@@ -1,7 +1,7 @@
 //! Admission: whether a record may be sequenced now, later or never. An admitted record never
 //! fails afterwards.
 
-use super::{SECTORS_PER_BLOCK, Space, View, blocks_per_segment};
+use super::{SECTORS_PER_BLOCK, Space, View, blocks_per_segment, promised_blocks};
 use crate::machine::backpressure::{blocks_needed, blocks_touched, payload_bytes};
 use crate::machine::checkpointer::Checkpointer;
 use crate::machine::log::Log;
@@ -25,7 +25,9 @@ pub(crate) enum Admission {
 
 impl Space {
     /// Decides whether a record may be sequenced. `open_sectors` are the free sectors of the open
-    /// data segment; `is_dropping` is true while the drop queue frees space.
+    /// data segment; `is_dropping` is true while the drop queue frees space. `is_followed` for a
+    /// record of a peer, for which this array has promised the room: it may take promised space,
+    /// and in need a part of the reserve.
     pub(crate) fn admit(
         &mut self,
         record: &[LogOp],
@@ -33,6 +35,7 @@ impl Space {
         log: &Log,
         open_sectors: u32,
         is_dropping: bool,
+        is_followed: bool,
     ) -> Admission {
         let View { state, checkpointer, dirty } = view;
         if checkpointer.is_barrier() {
@@ -44,7 +47,7 @@ impl Space {
         }
         let payload: u64 = record.iter().map(payload_bytes).sum();
         let bytes = payload + RECORD_OVERHEAD_BYTES * (record.len() as u64 + 1);
-        if !log.fits(bytes) {
+        if !log.fits(bytes + if is_followed { 0 } else { promised_log(state) }) {
             self.backpressure.log = true;
             return Admission::Later;
         }
@@ -57,10 +60,17 @@ impl Space {
             self.backpressure.memory = true;
             return Admission::Later;
         }
-        self.admit_space(record, view, open_sectors, is_dropping)
+        self.admit_space(record, view, open_sectors, is_dropping, is_followed)
     }
 
-    fn admit_space(&mut self, record: &[LogOp], view: View<'_>, open_sectors: u32, is_dropping: bool) -> Admission {
+    fn admit_space(
+        &mut self,
+        record: &[LogOp],
+        view: View<'_>,
+        open_sectors: u32,
+        is_dropping: bool,
+        is_followed: bool,
+    ) -> Admission {
         let View { state, checkpointer, dirty } = view;
         // A hole leaves one segment more than a checkpoint takes; its map pages use that segment.
         // A change of a delta takes pages as a hole does.
@@ -72,14 +82,21 @@ impl Space {
         };
         let takes_pages = !record.iter().all(is_promised);
         let data: u64 = record.iter().map(blocks_needed).sum();
-        let needed = data + u64::from(takes_pages);
+        // Freeing space never waits for room that is promised to peers.
+        let promised = if takes_pages && !is_followed { promised_blocks(state) } else { 0 };
+        let needed = data + u64::from(takes_pages) + promised;
         // A volume that is deleted frees more than the catalog values of the same record take.
         let frees_space = record.iter().any(|op| matches!(op, LogOp::Delete { .. }) && !is_of_delta(op));
-        let spare = record.iter().map(|op| self.spare_for(op, state, checkpointer)).max().unwrap_or_default();
+        let spare = |op| match is_followed && state.options.keeps_promises {
+            true => self.spare_for_followed(op, state, checkpointer),
+            false => self.spare_for(op, state, checkpointer),
+        };
+        let margin = if promised > 0 { self.promise_margin(state, checkpointer) } else { 0 };
+        let spare = record.iter().map(spare).max().map_or(0, |spare| spare + margin);
         if frees_space || spare == 0 || self.has_space(needed, spare, view, open_sectors) {
             // A record without data needs nothing at replay, so freeing space never waits for a
             // checkpoint.
-            if data == 0 || self.is_replayable(data, state, checkpointer) {
+            if data == 0 || self.is_replayable(data + promised, state, checkpointer) {
                 return Admission::Now;
             }
             self.backpressure.log = true;
@@ -147,6 +164,48 @@ impl Space {
         }
     }
 
+    /// As [`Space::spare_for`], for a record of a peer. Data may take two segments of the reserve:
+    /// in a pool without it, nothing could be freed. Other content leaves as much as a hole, and a
+    /// change of volumes, which takes no page, leaves a checkpoint.
+    fn spare_for_followed(&self, op: &LogOp, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
+        let checkpoint = self.checkpoint_segments(state, checkpointer);
+        let reserve = self.reserve(state, checkpointer);
+        match op {
+            LogOp::Create { .. } | LogOp::CopyVolume { .. } if !is_of_delta(op) => checkpoint,
+            LogOp::Write { .. } | LogOp::Same { .. } | LogOp::Fill { .. } if blocks_needed(op) > 0 => {
+                reserve.saturating_sub(2).max(reserve.min(2 * checkpoint))
+            }
+            LogOp::Fill { .. } | LogOp::Copy { .. } => reserve.min(checkpoint + 1),
+            _ => self.spare_for(op, state, checkpointer),
+        }
+    }
+
+    /// Returns the segments that other requests leave beside the promised space: checkpoints, and
+    /// segments that are opened or cleaned, take some between a promise and its record.
+    fn promise_margin(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
+        self.checkpoint_segments(state, checkpointer) + 3
+    }
+
+    /// Returns the segments to have ready for peers that this array follows: the promised space, as
+    /// much again, and the margin.
+    pub(super) fn lendable_segments(&self, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
+        if !state.streams.is_following_any() {
+            return 0;
+        }
+        let promised = 2 * promised_blocks(state).div_ceil(blocks_per_segment(&state.geometry));
+        promised + self.promise_margin(state, checkpointer) + 1
+    }
+
+    /// Returns the 4 KiB blocks that may be promised to peers, beside those that are.
+    pub(crate) fn blocks_to_lend(&self, view: View<'_>, open_sectors: u32) -> u64 {
+        let View { state, checkpointer, .. } = view;
+        let spare = self.reserve(state, checkpointer) + self.promise_margin(state, checkpointer);
+        if self.pool.ready() < spare {
+            return 0;
+        }
+        self.available_blocks(spare, view, open_sectors).saturating_sub(promised_blocks(view.state))
+    }
+
     /// Returns the 4 KiB blocks that may still be written: open and ready space, less `spare`
     /// segments and less the space promised to dirty blocks.
     fn available_blocks(&self, spare: u64, view: View<'_>, open_sectors: u32) -> u64 {
@@ -155,4 +214,10 @@ impl Space {
             u64::from(open_sectors) * 15 / 16 / SECTORS_PER_BLOCK + segments * blocks_per_segment(&view.state.geometry);
         blocks.saturating_sub(view.dirty.unplaced())
     }
+}
+
+/// Returns the bytes of the log that requests leave to peers. An empty log has space for a record
+/// of any length beside them.
+fn promised_log(state: &ArrayState) -> u64 {
+    state.streams.promised().bytes.min(state.geometry.log_bytes / 8)
 }

@@ -31,10 +31,11 @@ struct Draft<'a> {
 }
 
 impl ArrayState {
-    /// Returns what the record of a stream with these operations changes in deltas. If it is
-    /// *coarse*, it adds whole volumes, which needs neither space nor a page of a delta.
-    pub(crate) fn delta_ops(&self, stream: StreamId, ops: &[LogOp], is_coarse: bool) -> Vec<LogOp> {
-        let mode = self.streams.delta_mode(stream);
+    /// Returns what the record of a stream with these operations changes in deltas. If the peer
+    /// gets a mark in its place (`is_skipped`), that is as if it got no records. If it is *coarse*,
+    /// it adds whole volumes, which needs neither space nor a page of a delta.
+    pub(crate) fn delta_ops(&self, stream: StreamId, ops: &[LogOp], is_skipped: bool, is_coarse: bool) -> Vec<LogOp> {
+        let mode = if is_skipped { DeltaMode::Alone } else { self.streams.delta_mode(stream) };
         if mode == DeltaMode::Off && !ops.iter().any(is_volume_change) {
             return Vec::new();
         }

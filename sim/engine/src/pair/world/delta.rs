@@ -112,6 +112,28 @@ impl World<'_> {
         }
     }
 
+    /// Notes the changes of a record that the target does not get for lack of credit.
+    pub(super) fn note_skipped(&mut self, node: usize, skipped: &[LogOp]) {
+        self.totals.marks += u64::from(!skipped.is_empty());
+        if self.bug != Some(PairBug::MarkNotInDelta) {
+            return;
+        }
+        for op in skipped {
+            let changed = match op {
+                LogOp::Write { volume, lba, data } => Some((*volume, lba.0, lba.0 + data.len() as u64 / 512)),
+                LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
+                    Some((*volume, range.start().0, range.end().0))
+                }
+                LogOp::Copy { from, destination, to, .. } => Some((*destination, to.0, to.0 + from.blocks())),
+                _ => None,
+            };
+            if let Some((volume, start, end)) = changed {
+                let range = part(start - start % WHOLE_BLOCKS, end.next_multiple_of(WHOLE_BLOCKS));
+                self.defer_clear(node, volume, range);
+            }
+        }
+    }
+
     /// Submits what breaks a rule of the deltas.
     pub(super) fn submit_deferred(&mut self) -> Result<(), SimViolation> {
         for (node, volume, range) in std::mem::take(&mut self.deferred) {
@@ -279,6 +301,9 @@ impl World<'_> {
                     hosts -= 1;
                     self.host()?;
                 }
+                if self.rng.percent(70) && !self.await_credit()? {
+                    return Ok(false);
+                }
                 let tag = self.submit(source, Op::Read { volume, range: piece }, Open::Lax)?;
                 if !self.run_until(|world| Ok(!world.open.contains_key(&(source, tag))))? {
                     return Ok(false);
@@ -294,6 +319,10 @@ impl World<'_> {
                 if self.sent.len() > MOST_LATE {
                     self.sent.pop_front();
                 }
+            }
+            // A source never waits for its peer.
+            if self.rng.percent(30) {
+                self.run_alone(source)?;
             }
             if !self.run_until(|world| Ok(world.is_quiet(source)))? {
                 return Ok(false);

@@ -30,16 +30,16 @@ impl World<'_> {
         let (sequencer, follower) = (self.sequencer, 1 - self.sequencer);
         let (period, last) = (self.next_period(), self.status(sequencer)?.position);
         let max_payload = self.max_payload()?;
-        let gate_of = |bug| if self.bug == Some(bug) { Gate::Local } else { Gate::Both };
-        let gates = (gate_of(PairBug::OwnDurability), gate_of(PairBug::ReadUncommitted));
+        let is_lax = self.bug == Some(PairBug::ReadUncommitted);
+        let gate = if is_lax { Gate::Local } else { Gate::Both };
         (self.mode, self.is_connected) = (Mode::Sync, true);
         self.begin(
             follower,
-            NewPeriod { period, role: Role::Follower, gate: gates.1, last, max_payload, delta: DeltaMode::Off },
+            NewPeriod { period, role: Role::Follower, gate, last, max_payload, delta: DeltaMode::Off },
         )?;
         self.begin(
             sequencer,
-            NewPeriod { period, role: Role::Sequencer, gate: gates.0, last, max_payload, delta: DeltaMode::Off },
+            NewPeriod { period, role: Role::Sequencer, gate: Gate::Both, last, max_payload, delta: DeltaMode::Off },
         )
     }
 
@@ -166,6 +166,7 @@ impl World<'_> {
 
     /// Checks that both arrays hold the same.
     fn compare(&mut self) -> Result<(), SimViolation> {
+        self.check_credit()?;
         for node in [self.sequencer, 1 - self.sequencer] {
             let expected = self.nodes[self.sequencer].expected();
             let Some(found) = self.read_all(node)? else { return Ok(()) };
@@ -220,6 +221,8 @@ impl World<'_> {
         if !self.run_until(|world| Ok(world.is_quiet(source)))? || !self.await_durable(target)? {
             return Ok(false);
         }
+        // The source could not write the blocks that it sends.
+        self.trim(source)?;
         if self.status(source)?.position == Position(0) {
             // The target needs a position for its volumes.
             let range = BlockRange::new(Lba(0), 8).unwrap_or_default();
@@ -271,6 +274,9 @@ impl World<'_> {
         }
         for (volume, piece) in pieces(&parts, &volumes) {
             let Some(numbers) = self.read(source, volume, piece)? else { return Ok(false) };
+            if !self.await_credit()? {
+                return Ok(false);
+            }
             self.write(volume, piece.start(), &numbers)?;
             self.totals.copied += piece.blocks();
         }
