@@ -251,7 +251,7 @@ impl<'a> World<'a> {
             self.step()?;
         }
         let open = self.open.len();
-        let mut usage = String::new();
+        let mut usage: String = self.open.iter().take(9).map(|open| format!(" {open:?}")).collect();
         for node in 0..2 {
             let credit = self.status(node).map(|status| status.lent - status.used);
             usage += &format!(
