@@ -290,9 +290,13 @@ impl Shared {
 
     /// Passes the end of an I/O to the core.
     fn io_ended(&self, id: IoId, result: Result<Bytes, DiskError>, caller: Caller) {
-        if !self.ended.add((id, result)) {
-            return;
+        if self.ended.add((id, result)) {
+            self.deliver(caller);
         }
+    }
+
+    /// Passes all ended I/O to the core.
+    fn deliver(&self, caller: Caller) {
         self.locked_by(caller, |core| {
             let mut ended: SmallVec<[_; 4]> = SmallVec::new();
             self.ended.take(&mut ended);
@@ -383,15 +387,24 @@ impl Shared {
     }
 
     fn serve(&self, queue: &Queue<Job>) {
-        while let Some(job) = queue.next() {
+        while let Some(job) = self.next_job(queue) {
             self.execute(job);
         }
+    }
+
+    /// Returns the next job of a queue; `None` at the end of the engine. The last result of this
+    /// thread may wait for another thread, and cause one more job.
+    fn next_job(&self, queue: &Queue<Job>) -> Option<Job> {
+        queue.next().or_else(|| {
+            self.deliver(Caller::Other);
+            queue.next()
+        })
     }
 
     /// Runs the log's thread, which rests between groups while the log becomes full.
     fn keep_log(&self) {
         let mut pace = LogPace::default();
-        while let Some(job) = self.log.next() {
+        while let Some(job) = self.next_job(&self.log) {
             self.execute(job);
             let used = self.inner.lock().core.log_in_use();
             let pause = pace.group_written(clock::now(), used);

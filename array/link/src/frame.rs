@@ -68,11 +68,13 @@ pub enum Kind {
     RecordPart = 13,
     /// The position up to which a pod's stream is durable at the sender.
     Durable = 14,
+    /// The room that the sender has lent for records of a pod's stream.
+    Credit = 15,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Hello,
         Self::Refuse,
         Self::Introduce,
@@ -87,6 +89,7 @@ impl Kind {
         Self::Record,
         Self::RecordPart,
         Self::Durable,
+        Self::Credit,
     ];
 
     fn numbered(number: u16) -> Option<Self> {
@@ -95,7 +98,7 @@ impl Kind {
 
     /// True for frames about a pod.
     pub fn is_of_pod(self) -> bool {
-        matches!(self, Self::Record | Self::RecordPart | Self::Durable)
+        matches!(self, Self::Record | Self::RecordPart | Self::Durable | Self::Credit)
     }
 
     /// Returns the least and the greatest length of a body. That of a `Hello` depends on its
@@ -112,6 +115,7 @@ impl Kind {
             Self::Record => (RECORD_HEADER_BYTES + 1, MAX_BODY_BYTES),
             Self::RecordPart => (1, MAX_BODY_BYTES),
             Self::Durable => (8, 8),
+            Self::Credit => (24, 24),
         }
     }
 }

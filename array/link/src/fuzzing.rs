@@ -29,6 +29,7 @@ pub fn fuzz_frames(data: &[u8]) {
             Kind::Disconnect => assert!(frame.body.is_empty()),
             Kind::Bulk | Kind::Record | Kind::RecordPart => assert!(frame.body.len() <= MAX_BODY_BYTES as usize),
             Kind::Durable => assert!(frame.pod != 0 && frame.body.len() == 8),
+            Kind::Credit => assert!(frame.pod != 0 && frame.body.len() == 24),
         }
     }
     assert!(input.capacity() <= data.len().max(2 * (HEADER_BYTES + MAX_BODY_BYTES as usize)));

@@ -4,7 +4,7 @@ mod receive;
 
 use crate::receiving::Receiving;
 use crate::streams::{AttachError, CarrierStatus, Run, Streams};
-use engine::{BlockService, StreamEvent, StreamService, StreamSink};
+use engine::{BlockService, Role, StreamEvent, StreamService, StreamSink};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::runtime::Handle;
@@ -111,7 +111,14 @@ impl Carrier {
     pub fn attach(&self, stream: StreamId, arrived: Position) -> Result<(), AttachError> {
         let _order = self.order.lock();
         let stated = self.engine.stream_status(stream).map(|status| (status.period, status.durable));
-        self.streams.lock().attach(stream, arrived, stated)
+        self.streams.lock().attach(stream, arrived, stated)?;
+        let run = self.streams.lock().status(stream).and_then(|status| status.run);
+        if let Some(run) = run.filter(|run| run.role == Role::Follower)
+            && let Ok(total) = self.engine.lend_room(stream, run.period)
+        {
+            self.streams.lock().lent(stream, run.period, total);
+        }
+        Ok(())
     }
 
     /// Returns the state of a shared stream.

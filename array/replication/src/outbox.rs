@@ -1,8 +1,8 @@
 //! The queue of a session, and the task that sends it.
 
 use crate::window::{MAX_UNHEARD_BYTES, bytes_of};
-use crate::wire::{durable_frame, record_frames};
-use engine::StreamRecord;
+use crate::wire::{credit_frame, durable_frame, record_frames};
+use engine::{Credit, StreamRecord};
 use link::{PodSession, SessionEnded};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ enum Outgoing {
     Record(Arc<StreamRecord>),
     /// The newest position of a stream.
     Durable(StreamId),
+    /// Room for records, in total.
+    Credit(StreamId, Period, Credit),
 }
 
 /// Content of a queue.
@@ -69,6 +71,11 @@ impl Outbox {
             let _ = self.queue.send(Outgoing::Durable(stream));
         }
     }
+
+    /// Queues a report of the room that was lent.
+    pub(crate) fn push_credit(&self, stream: StreamId, period: Period, total: Credit) {
+        let _ = self.queue.send(Outgoing::Credit(stream, period, total));
+    }
 }
 
 async fn send(session: PodSession, content: Arc<Content>, mut waiting: mpsc::UnboundedReceiver<Outgoing>) {
@@ -86,6 +93,9 @@ async fn send_one(session: &PodSession, content: &Content, outgoing: Outgoing) -
                 session.send(frame).await?;
             }
             content.bytes.fetch_sub(bytes_of(&record) + RECORD_BYTES, Ordering::Relaxed);
+        }
+        Outgoing::Credit(stream, period, total) => {
+            session.send(credit_frame(stream, period, total)).await?;
         }
         Outgoing::Durable(stream) => {
             let newest = content.durable.lock().remove(&stream);

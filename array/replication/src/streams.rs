@@ -2,7 +2,7 @@
 
 use crate::outbox::Outbox;
 use crate::window::{MAX_UNHEARD_BYTES, MAX_UNHEARD_RECORDS, Window, bytes_of};
-use engine::{Role, StreamRecord};
+use engine::{Credit, Role, StreamRecord};
 use link::PodSession;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,6 +69,8 @@ pub(crate) struct Carried {
     durable: Position,
     arrived: Position,
     unfinished: (usize, u64),
+    /// The total of the room lent that the peer was sent in this session.
+    credit_sent: Credit,
 }
 
 /// A stream, and the array that it is shared with.
@@ -88,7 +90,15 @@ pub(crate) struct Streams {
 impl Carried {
     fn new(run: Run) -> Self {
         let window = Window::after(run.last);
-        Self { run, session: None, window, durable: Position(0), arrived: run.last, unfinished: (0, 0) }
+        Self {
+            run,
+            session: None,
+            window,
+            durable: Position(0),
+            arrived: run.last,
+            unfinished: (0, 0),
+            credit_sent: Credit::default(),
+        }
     }
 
     /// Returns true if the peer can have a position: a sequencer knows all of them.
@@ -172,6 +182,7 @@ impl Streams {
             missing.for_each(|record| outbox.push_record(record));
         }
         carried.session = Some(outbox.session);
+        carried.credit_sent = Credit::default();
         // The engine reports each position once, perhaps before now, perhaps before the period was
         // carried.
         let stated = stated.filter(|(period, _)| *period == carried.run.period).map(|(_, position)| position);
@@ -259,6 +270,23 @@ impl Streams {
     ) -> Result<Option<&mut Carried>, String> {
         let carried = self.carried_to(session.array(), stream, period)?;
         Ok(carried.filter(|carried| carried.session == Some(session.id())))
+    }
+
+    /// Returns the streams that this array follows in a session, with their periods.
+    pub(crate) fn followed_in(&self, session: [u8; 16]) -> Vec<(StreamId, Period)> {
+        let carried = self.streams.iter().filter_map(|(id, shared)| Some((*id, shared.carried.as_ref()?)));
+        let is_followed = |carried: &Carried| carried.session == Some(session) && carried.run.role == Role::Follower;
+        carried.filter(|(_, carried)| is_followed(carried)).map(|(id, carried)| (id, carried.run.period)).collect()
+    }
+
+    /// Reports the room that the engine has lent in a period, in total, if the peer does not know
+    /// it.
+    pub(crate) fn lent(&mut self, stream: StreamId, period: Period, total: Credit) {
+        let Some(shared) = self.streams.get_mut(&stream) else { return };
+        let Some(carried) = shared.carried_in(period).filter(|carried| carried.credit_sent != total) else { return };
+        carried.credit_sent = total;
+        let (session, array) = (carried.session, shared.array.clone());
+        self.outbox(&array, session).into_iter().for_each(|outbox| outbox.push_credit(stream, period, total));
     }
 
     /// The engine has finished a record with this many bytes of data. If it has failed, the stream

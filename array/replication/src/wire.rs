@@ -2,10 +2,11 @@
 //!
 //! The body of a `Record` is a header of 16 bytes and the operations as the log encodes them. What
 //! does not fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
-//! position, 8 bytes. Stream and period are in the header of every frame.
+//! position, 8 bytes; a `Credit` has bytes, blocks and records, 8 bytes each. Stream and period are
+//! in the header of every frame.
 
 use bytes::{Bytes, BytesMut};
-use engine::StreamRecord;
+use engine::{Credit, StreamRecord};
 use link::{Frame, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
 use thiserror::Error;
 use types::{Period, Position, StreamId, to_usize};
@@ -109,6 +110,21 @@ pub(crate) fn durable_frame(stream: StreamId, period: Period, position: Position
 pub(crate) fn durable_position(frame: &Frame) -> Result<Position, WireError> {
     let bytes = <[u8; 8]>::try_from(&*frame.body).map_err(|_| WireError::Malformed("position"))?;
     Ok(Position(u64::from_le_bytes(bytes)))
+}
+
+/// Returns the report of the room that was lent in a period, in total.
+pub(crate) fn credit_frame(stream: StreamId, period: Period, total: Credit) -> Frame {
+    let body = [total.bytes, total.blocks, total.records].map(u64::to_le_bytes).concat();
+    of_stream(Kind::Credit, stream, period, body.into())
+}
+
+/// Reads the report of the room that was lent.
+pub(crate) fn lent_total(frame: &Frame) -> Result<Credit, WireError> {
+    let part = |at: usize| {
+        let bytes = frame.body.get(at..at + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+        bytes.map(u64::from_le_bytes).ok_or(WireError::Malformed("credit"))
+    };
+    Ok(Credit { bytes: part(0)?, blocks: part(8)?, records: part(16)? })
 }
 
 fn of_stream(kind: Kind, stream: StreamId, period: Period, body: Bytes) -> Frame {
@@ -228,6 +244,11 @@ pub(crate) mod tests {
         let durable = durable_frame(stream(), Period(7), Position(3));
         assert_eq!(durable, Frame::of_pod(Kind::Durable, 5, 7, vec![3, 0, 0, 0, 0, 0, 0, 0]));
         assert_eq!(durable_position(&durable), Ok(Position(3)));
+        let total = Credit { bytes: 1, blocks: 2, records: 3 };
+        let credit = credit_frame(stream(), Period(7), total);
+        let body = "010000000000000002000000000000000300000000000000";
+        assert_eq!((credit.kind, types::hex::encode(&credit.body).as_str()), (Kind::Credit, body));
+        assert_eq!(lent_total(&credit), Ok(total));
     }
 
     #[test]

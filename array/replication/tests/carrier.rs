@@ -185,9 +185,29 @@ async fn sequencer() -> (Site, RawPeer) {
     (site, peer)
 }
 
+/// A report of room for this many records of 4 KiB.
+fn credit(records: u64) -> Frame {
+    let total = [records * 4224, records * 3, records].map(u64::to_le_bytes);
+    Frame::of_pod(Kind::Credit, 5, 1, total.concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn change_waits_for_the_room_of_the_peer() {
+    let (site, peer) = sequencer().await;
+    let answers = [8, 16].map(|lba| site.submit(write(lba, lba, 8)));
+    peer.send(credit(1)).await;
+    site.wait_position(Position(1)).await;
+    let status = site.engine.stream_status(stream()).unwrap();
+    assert_eq!((status.lent.records, status.used.records), (1, 1), "the second one waits");
+    peer.send(credit(2)).await;
+    site.wait_position(Position(2)).await;
+    drop(answers);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn report_before_the_stream_is_attached_counts() {
     let (site, peer) = sequencer().await;
+    peer.send(credit(1)).await;
     let answer = site.submit(write(8, 1, 8));
     site.wait_position(Position(1)).await;
     peer.send(Frame::of_pod(Kind::Durable, 5, 1, 1_u64.to_le_bytes().to_vec())).await;
@@ -201,6 +221,7 @@ async fn report_before_the_stream_is_attached_counts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_report_changes_nothing() {
     let (site, peer) = sequencer().await;
+    peer.send(credit(1)).await;
     let answer = site.submit(write(8, 1, 8));
     site.wait_position(Position(1)).await;
     peer.send(Frame::of_pod(Kind::Durable, 5, 1, vec![255; 8])).await;

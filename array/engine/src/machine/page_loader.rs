@@ -42,19 +42,13 @@ pub(crate) struct PageLoader {
     drop_loads: usize,
     /// A page that the drop queue needs could not be read; [`PageLoader::retry_drops`] clears it.
     is_drop_blocked: bool,
-    /// The next turn is that of the drop queue, not of requests that wait for memory.
-    is_turn_of_drops: bool,
+    /// The drop queue has let requests that wait for memory load first. The next turn is its own.
+    has_yielded: bool,
 }
 
 impl PageLoader {
     pub(crate) fn is_loading(&self) -> bool {
         !self.loading.is_empty()
-    }
-
-    /// True at every second call: requests that wait for memory load pages before the drop queue.
-    pub(crate) fn is_turn_of_requests(&mut self) -> bool {
-        self.is_turn_of_drops = !self.is_turn_of_drops;
-        self.is_turn_of_drops
     }
 
     /// Forgets everything that waits, because the core has stopped. The pages in flight still
@@ -219,12 +213,12 @@ impl PageLoader {
         map.drops_len() > 0 && !self.is_drop_blocked
     }
 
-    /// Drops pages from the drop queue, a bounded number. Loads none for it if it `yields`: pages
-    /// are evicted only while none is loading, so requests that wait for memory would wait for the
-    /// end of the queue.
+    /// Drops pages from the drop queue, a bounded number. Requests that wait for memory and the
+    /// queue load pages in turns: pages are evicted only while none is loading, so the requests
+    /// would wait for the end of the queue.
     pub(crate) fn drop_pages(
         &mut self,
-        yields: bool,
+        has_memory_waiters: bool,
         state: &mut ArrayState,
         checkpointer: &Checkpointer,
         pool: &mut Pool,
@@ -243,8 +237,12 @@ impl PageLoader {
             match state.map.drop_next() {
                 Ok(true) => state.release_freed(pool, dirty),
                 Ok(false) => break,
-                Err(_) if yields => break,
+                Err(_) if has_memory_waiters && self.loading.is_empty() && !self.has_yielded => {
+                    self.has_yielded = true;
+                    break;
+                }
                 Err(absent) => {
+                    self.has_yielded = false;
                     self.drop_loads = absent.len();
                     for absent in absent {
                         self.load(absent, PageWaiter::DropQueue, state, checkpointer, dispatcher)?;

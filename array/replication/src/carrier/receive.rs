@@ -3,11 +3,15 @@
 use super::Carrier;
 use crate::outbox::Outbox;
 use crate::window::bytes_of;
-use crate::wire::{WireError, durable_position, max_record_bytes, stream_of};
+use crate::wire::{WireError, durable_position, lent_total, max_record_bytes, stream_of};
 use engine::{MAX_TRANSFER_BYTES, Op, OpError, Reply, Role, Sink, StreamRecord, Tag};
 use link::{Frame, Kind, PodReceiver, PodSession};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use types::{Period, StreamId};
+
+/// Time between two looks for room to lend.
+const LEND_INTERVAL: Duration = Duration::from_millis(200);
 
 impl PodReceiver for Carrier {
     fn began(&self, session: &PodSession) {
@@ -15,6 +19,7 @@ impl PodReceiver for Carrier {
         self.receiving.lock().began(session.id());
         let has_replaced = self.streams.lock().began(session.array(), outbox);
         self.runtime.spawn(sending);
+        self.runtime.spawn(lend_in(self.this.clone(), session.clone()));
         if let Some(owner) = self.owner.get() {
             if has_replaced {
                 owner.ended(session.array());
@@ -27,6 +32,7 @@ impl PodReceiver for Carrier {
         self.receiving.lock().check_order(session.id(), frame.kind).map_err(text)?;
         match frame.kind {
             Kind::Durable => self.take_durable(session, &frame),
+            Kind::Credit => self.take_credit(session, &frame),
             _ => self.take_part(session, frame),
         }
     }
@@ -35,6 +41,7 @@ impl PodReceiver for Carrier {
         let has_records = self.receiving.lock().take_records(session.id());
         if has_records {
             self.engine.kick();
+            self.lend(session);
         }
     }
 
@@ -48,6 +55,27 @@ impl PodReceiver for Carrier {
 }
 
 impl Carrier {
+    /// Lends room for more records of the streams that this array follows in a session.
+    fn lend(&self, session: &PodSession) {
+        let followed = self.streams.lock().followed_in(session.id());
+        for (stream, period) in followed {
+            // The period may have ended.
+            if let Ok(total) = self.engine.lend_room(stream, period) {
+                self.streams.lock().lent(stream, period, total);
+            }
+        }
+    }
+
+    fn take_credit(&self, session: &PodSession, frame: &Frame) -> Result<(), String> {
+        let (stream, period) = (stream_of(frame).map_err(text)?, Period(frame.period));
+        let total = lent_total(frame).map_err(text)?;
+        if self.streams.lock().carried_to(session.array(), stream, period)?.is_some() {
+            // The stream may have been closed, or the engine stopped.
+            let _ = self.engine.stream_lent(stream, period, total);
+        }
+        Ok(())
+    }
+
     fn take_durable(&self, session: &PodSession, frame: &Frame) -> Result<(), String> {
         let (stream, period) = (stream_of(frame).map_err(text)?, Period(frame.period));
         let position = durable_position(frame).map_err(text)?;
@@ -101,6 +129,21 @@ impl Carrier {
             }
             self.report_stopped(stream, period, format!("a record cannot be applied: {error}"));
         }
+    }
+}
+
+/// Lends room from time to time: a full pool may have space again.
+async fn lend_in(carrier: Weak<Carrier>, session: PodSession) {
+    let lending = async {
+        loop {
+            tokio::time::sleep(LEND_INTERVAL).await;
+            let Some(carrier) = carrier.upgrade() else { return };
+            carrier.lend(&session);
+        }
+    };
+    tokio::select! {
+        () = lending => {}
+        () = session.ended() => {}
     }
 }
 

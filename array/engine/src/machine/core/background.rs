@@ -101,9 +101,9 @@ impl Core {
     }
 
     fn drop_pages(&mut self) {
-        let yields = self.scheduler.has_memory_waiters() && self.loader.is_turn_of_requests();
+        let waiting = self.scheduler.has_memory_waiters();
         let Self { loader, state, checkpointer, space, destager, dispatcher, .. } = self;
-        let result = loader.drop_pages(yields, state, checkpointer, &mut space.pool, &mut destager.dirty, dispatcher);
+        let result = loader.drop_pages(waiting, state, checkpointer, &mut space.pool, &mut destager.dirty, dispatcher);
         self.stop_on_error(result);
     }
 

@@ -106,7 +106,11 @@ impl ArrayState {
     pub(crate) fn missing_for_record(&self, op: &LogOp) -> Vec<Absent> {
         let mut missing = Vec::new();
         match op {
+            // As the requests that made them: a replay needs no page that they did not need.
             LogOp::Write { volume, lba, data } => self.missing_in_write(*volume, *lba, data, &mut missing),
+            LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
+                self.missing_in(*volume, *range, replacing(*range), &mut missing);
+            }
             _ => self.missing_in_record(op, &mut missing),
         }
         missing.sort_unstable();
