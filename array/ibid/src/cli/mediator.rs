@@ -27,7 +27,7 @@ start it again.")]
   on each array:   openssl x509 -in /srv/array/link.pem -noout -fingerprint -sha256
   on this machine: ibid mediator allow CERTIFICATE --data /srv/mediator")]
     Allow {
-        /// SHA-256 of the certificate of the array's links; colons between the digits are accepted
+        /// SHA-256 of the certificate of its links, with or without colons
         certificate: String,
     },
     /// List the registers of the mediator in DIR, which may run
@@ -44,7 +44,7 @@ start it again.")]
     Check {
         /// Its address: HOST or HOST:PORT; the default port is 8118
         address: String,
-        /// Refuse a mediator with another certificate than the one with this SHA-256
+        /// Refuse a certificate with another SHA-256 than this one
         #[arg(long, value_name = "HEX")]
         certificate: Option<String>,
         /// Print JSON instead of text
