@@ -474,7 +474,10 @@ fn misplaced_options_name_their_commands() {
     );
     assert_eq!(
         hint(&["serve", "--data", "/nowhere", "--json"]),
-        format!("hint: write --json after one of these commands: {lists}, ibid token, ibid fsck, ibid doctor")
+        format!(
+            "hint: write --json after one of these commands: {lists}, ibid token, ibid fsck, ibid mediator list, \
+             ibid mediator check, ibid doctor"
+        )
     );
     assert_eq!(
         hint(&["volume", "list", "--memory", "1G"]),
