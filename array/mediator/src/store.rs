@@ -18,6 +18,7 @@ const INSTANCE_FILE: &str = "mediator.json";
 const LOCK_FILE: &str = "lock";
 const REGISTERS: &str = "registers";
 const ARRAYS_FILE: &str = "arrays.json";
+const ARRAYS_LOCK: &str = "arrays.lock";
 /// Most arrays that a mediator serves.
 const MAX_ARRAYS: usize = 256;
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -182,6 +183,8 @@ impl Store {
     /// Allows an array to have registers, durably. The mediator may run. Returns false if it may
     /// already.
     pub fn allow(&self, array: Fingerprint) -> Result<bool, StoreError> {
+        // Two commands at the same time would lose one of the arrays.
+        let _lock = Lock::take(&self.directory.join(ARRAYS_LOCK))?;
         let path = self.directory.join(ARRAYS_FILE);
         let mut arrays = self.allowed()?;
         if arrays.contains(&array) {
@@ -218,7 +221,12 @@ fn sync(directory: &Path) -> Result<(), StoreError> {
     names.iter().try_for_each(|name| put(&folder.join(name)))?;
     put(&folder)?;
     put(directory)?;
-    directory.canonicalize().ok().as_deref().and_then(Path::parent).map_or(Ok(()), put)
+    let directory = directory.canonicalize().map_err(|error| StoreError::File(directory.to_owned(), error))?;
+    match directory.parent().map(files::sync) {
+        // One that this user may not read was there before.
+        Some(Err(error)) if error.kind() != io::ErrorKind::PermissionDenied => Err(StoreError::File(directory, error)),
+        _ => Ok(()),
+    }
 }
 
 fn file_of(pod: &PodKey) -> String {

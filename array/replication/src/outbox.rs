@@ -20,18 +20,22 @@ const RECORD_BYTES: u64 = 256;
 /// Something to send.
 enum Outgoing {
     Record(Arc<StreamRecord>),
-    /// The newest position of a stream.
-    Durable(StreamId),
-    /// Room for records, in total.
-    Credit(StreamId, Period, Credit),
+    /// The newest reports about a stream.
+    Reports(StreamId),
+}
+
+/// Reports about a stream that are not sent yet. A newer one replaces the one before.
+#[derive(Clone, Copy, Default)]
+struct Reports {
+    durable: Option<(Period, Position)>,
+    credit: Option<(Period, Credit)>,
 }
 
 /// Content of a queue.
 #[derive(Default)]
 struct Content {
     bytes: AtomicU64,
-    /// Positions to send: one for each stream.
-    durable: Mutex<BTreeMap<StreamId, (Period, Position)>>,
+    reports: Mutex<BTreeMap<StreamId, Reports>>,
 }
 
 /// The queue of a session.
@@ -63,18 +67,24 @@ impl Outbox {
         let _ = self.queue.send(Outgoing::Record(record));
     }
 
-    /// Queues a report: everything up to a position is durable here. Replaces an earlier one that
-    /// was not sent.
+    /// Queues a report: everything up to a position is durable here.
     pub(crate) fn push_durable(&self, stream: StreamId, period: Period, position: Position) {
-        let earlier = self.content.durable.lock().insert(stream, (period, position));
-        if earlier.is_none() {
-            let _ = self.queue.send(Outgoing::Durable(stream));
-        }
+        self.report(stream, |reports| reports.durable = Some((period, position)));
     }
 
-    /// Queues a report of the room that was lent.
+    /// Queues a report of the room that was lent in a period, in total.
     pub(crate) fn push_credit(&self, stream: StreamId, period: Period, total: Credit) {
-        let _ = self.queue.send(Outgoing::Credit(stream, period, total));
+        self.report(stream, |reports| reports.credit = Some((period, total)));
+    }
+
+    fn report(&self, stream: StreamId, change: impl FnOnce(&mut Reports)) {
+        let mut reports = self.content.reports.lock();
+        let is_queued = reports.contains_key(&stream);
+        change(reports.entry(stream).or_default());
+        drop(reports);
+        if !is_queued {
+            let _ = self.queue.send(Outgoing::Reports(stream));
+        }
     }
 }
 
@@ -94,13 +104,13 @@ async fn send_one(session: &PodSession, content: &Content, outgoing: Outgoing) -
             }
             content.bytes.fetch_sub(bytes_of(&record) + RECORD_BYTES, Ordering::Relaxed);
         }
-        Outgoing::Credit(stream, period, total) => {
-            session.send(credit_frame(stream, period, total)).await?;
-        }
-        Outgoing::Durable(stream) => {
-            let newest = content.durable.lock().remove(&stream);
-            if let Some((period, position)) = newest {
+        Outgoing::Reports(stream) => {
+            let Reports { durable, credit } = content.reports.lock().remove(&stream).unwrap_or_default();
+            if let Some((period, position)) = durable {
                 session.send(durable_frame(stream, period, position)).await?;
+            }
+            if let Some((period, total)) = credit {
+                session.send(credit_frame(stream, period, total)).await?;
             }
         }
     }
