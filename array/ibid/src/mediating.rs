@@ -4,7 +4,9 @@ use crate::cli::{LogFormat, MediatorCommand};
 use crate::log;
 use crate::output::{either, facts, print, table, time};
 use crate::problem::Problem;
-use mediator::{CallError, DEFAULT_PORT, Entry, Holder, IDENTITY, Mediator, MediatorClient, MediatorInfo, Store};
+use mediator::{
+    CallError, DEFAULT_PORT, Entry, Holder, IDENTITY, Mediator, MediatorClient, MediatorInfo, Store, StoreError,
+};
 use pinned_tls::TlsIdentity;
 use platform::{TemporaryDirectory, clock, process};
 use serde::Serialize;
@@ -82,7 +84,13 @@ fn open(directory: &Path) -> Result<Store, Problem> {
 
 fn allow(directory: &Path, certificate: &str) -> Result<(), Problem> {
     let array = fingerprint(certificate)?;
-    let is_new = open(directory)?.allow(array)?;
+    let is_new = open(directory)?.allow(array).map_err(|error| {
+        let hint = match &error {
+            StoreError::Lock(_) => "another `ibid mediator allow` runs; run this one again",
+            _ => "check the permissions and the free space of the directory",
+        };
+        Problem::from(error).hint(hint)
+    })?;
     let state = if is_new { "allowed" } else { "was allowed already" };
     print(&format!("{}: {state}\n", hex::encode(&array)))
 }

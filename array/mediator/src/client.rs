@@ -31,7 +31,7 @@ pub enum CallError {
     #[error("the mediator at {0} has another certificate than the expected one")]
     Certificate(String),
     /// TLS cannot be set up here.
-    #[error("TLS: {0}")]
+    #[error("TLS cannot be used")]
     Tls(#[from] rustls::Error),
     /// It is another mediator than before: an empty one, or one of another directory.
     #[error("the mediator at {0} is another one than before: its registers are not the same")]

@@ -44,7 +44,7 @@ pub enum StartError {
     #[error("mediator.pem is missing, but there are registers")]
     CertificateGone,
     /// TLS refuses the certificate.
-    #[error("mediator.pem cannot be used for TLS: {0}")]
+    #[error("mediator.pem cannot be used for TLS")]
     Tls(#[from] rustls::Error),
     /// The address is in use or does not exist.
     #[error("cannot listen on {0}: {1}")]
@@ -207,11 +207,15 @@ async fn talk(shared: &Arc<Shared>, stream: Stream, config: Arc<ServerConfig>) -
     let mut stream = handshake.map_err(|_| "no TLS in time".to_owned())?.map_err(|error| error.to_string())?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let client = fingerprint(certificate.ok_or("no certificate")?);
+    let (mut pause, mut has_asked) = (Duration::ZERO, false);
     while !shared.is_allowed(client).await {
+        // The first two requests are those of `ibid mediator check`.
+        tokio::time::sleep(pause).await;
         if !exchange(shared, &mut stream, client).await? {
             return Ok(());
         }
-        tokio::time::sleep(STRANGER_PAUSE).await;
+        pause = if has_asked { STRANGER_PAUSE } else { Duration::ZERO };
+        has_asked = true;
     }
     // The place among unknown clients is free for others from here on.
     tokio::spawn(serve_array(shared.clone(), stream, client));

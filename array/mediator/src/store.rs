@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another process uses the directory.
-    #[error("the directory of the mediator: {0}")]
+    #[error("the directory of the mediator cannot be used")]
     Lock(#[from] LockError),
     /// A file cannot be read or written.
     #[error("cannot read or write {0}: {1}")]
