@@ -19,7 +19,8 @@ impl<T: BlockService + StreamService> Replica for T {}
 pub trait CarrierOwner: Send + Sync {
     /// A session with another array, given by its id, has begun. Streams can be attached.
     fn began(&self, array: &str);
-    /// The session has ended. Its streams are detached; their records are kept.
+    /// The session has ended. Its streams are detached; their records are kept, and so is the room
+    /// that followers have lent until their period ends.
     fn ended(&self, array: &str);
     /// A stream is not carried any more in a period. That of a follower is closed.
     fn stopped(&self, stream: StreamId, period: Period, reason: &str);
@@ -116,7 +117,7 @@ impl Carrier {
         if let Some(run) = run.filter(|run| run.role == Role::Follower)
             && let Ok(total) = self.engine.lend_room(stream, run.period)
         {
-            self.streams.lock().lent(stream, run.period, total);
+            self.streams.lock().lent(stream, run.period, total, false);
         }
         Ok(())
     }

@@ -279,11 +279,14 @@ impl Streams {
         carried.filter(|(_, carried)| is_followed(carried)).map(|(id, carried)| (id, carried.run.period)).collect()
     }
 
-    /// Reports the room that the engine has lent in a period, in total, if the peer does not know
-    /// it.
-    pub(crate) fn lent(&mut self, stream: StreamId, period: Period, total: Credit) {
+    /// Reports the room that the engine has lent in a period, in total. One that was sent already
+    /// is sent again if it `repeats`: the peer ignores reports until it has begun the period.
+    pub(crate) fn lent(&mut self, stream: StreamId, period: Period, total: Credit, repeats: bool) {
         let Some(shared) = self.streams.get_mut(&stream) else { return };
-        let Some(carried) = shared.carried_in(period).filter(|carried| carried.credit_sent != total) else { return };
+        let Some(carried) = shared.carried_in(period) else { return };
+        if carried.credit_sent == total && !repeats {
+            return;
+        }
         carried.credit_sent = total;
         let (session, array) = (carried.session, shared.array.clone());
         self.outbox(&array, session).into_iter().for_each(|outbox| outbox.push_credit(stream, period, total));

@@ -260,6 +260,8 @@ pub(crate) mod tests {
             assert!(frames.len() <= bytes / MAX_BODY + 2);
             assert_eq!(join(frames, LIMIT), Ok(vec![record]), "{bytes}");
         }
+        let mark = StreamRecord { ops: Vec::new(), ..write(512) };
+        assert_eq!(join(record_frames(&mark), LIMIT), Ok(vec![mark]));
     }
 
     #[test]

@@ -205,6 +205,27 @@ async fn change_waits_for_the_room_of_the_peer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lent_room_is_reported_again() {
+    let (site, peer) = follower().await;
+    let is_repeated = || {
+        let received = peer.received();
+        let credits: Vec<&Frame> = received.iter().filter(|frame| frame.kind == Kind::Credit).collect();
+        credits.windows(2).any(|pair| pair[0] == pair[1])
+    };
+    site.wait("repeated: the peer may not have begun the period", is_repeated).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mark_in_step_closes_the_stream() {
+    let (site, peer) = follower().await;
+    let mut stopped = site.stopped();
+    peer.send(record(1, &[])).await;
+    let reason = stopped.recv().await.unwrap();
+    assert!(reason.contains("a mark, but both arrays have every change"), "{reason}");
+    assert_eq!(site.engine.stream_status(stream()).unwrap().gate, Gate::Closed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn report_before_the_stream_is_attached_counts() {
     let (site, peer) = sequencer().await;
     peer.send(credit(1)).await;

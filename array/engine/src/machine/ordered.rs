@@ -320,6 +320,9 @@ impl OrderedStreams {
             Op::Follow(record) => {
                 check_record(record)?;
                 let stream = self.open(record.stream, Some(Role::Follower))?;
+                if record.ops.is_empty() && stream.gate == Gate::Both {
+                    return Err(OpError::Malformed("a mark, but both arrays have every change of the period"));
+                }
                 if record.period == stream.period && record.position > stream.last {
                     return Ok(());
                 }

@@ -41,7 +41,7 @@ impl PodReceiver for Carrier {
         let has_records = self.receiving.lock().take_records(session.id());
         if has_records {
             self.engine.kick();
-            self.lend(session);
+            self.lend(session, false);
         }
     }
 
@@ -55,13 +55,14 @@ impl PodReceiver for Carrier {
 }
 
 impl Carrier {
-    /// Lends room for more records of the streams that this array follows in a session.
-    fn lend(&self, session: &PodSession) {
+    /// Lends room for more records of the streams that this array follows in a session. Reports
+    /// that have not changed are sent again if it `repeats`.
+    fn lend(&self, session: &PodSession, repeats: bool) {
         let followed = self.streams.lock().followed_in(session.id());
         for (stream, period) in followed {
             // The period may have ended.
             if let Ok(total) = self.engine.lend_room(stream, period) {
-                self.streams.lock().lent(stream, period, total);
+                self.streams.lock().lent(stream, period, total, repeats);
             }
         }
     }
@@ -132,13 +133,14 @@ impl Carrier {
     }
 }
 
-/// Lends room from time to time: a full pool may have space again.
+/// Lends room from time to time: a full pool may have space again, and the peer may have ignored a
+/// report.
 async fn lend_in(carrier: Weak<Carrier>, session: PodSession) {
     let lending = async {
         loop {
             tokio::time::sleep(LEND_INTERVAL).await;
             let Some(carrier) = carrier.upgrade() else { return };
-            carrier.lend(&session);
+            carrier.lend(&session, true);
         }
     };
     tokio::select! {

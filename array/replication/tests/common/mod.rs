@@ -140,7 +140,7 @@ impl Site {
         }
     }
 
-    async fn wait(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+    pub(crate) async fn wait(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let waiting = async {
             while !is_so() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -268,23 +268,29 @@ impl Pair {
 pub(crate) struct RawPeer {
     _directory: TemporaryDirectory,
     links: Arc<Links>,
+    received: Arc<Mutex<Vec<Frame>>>,
     sessions: tokio::sync::Mutex<(mpsc::UnboundedReceiver<PodSession>, Option<PodSession>)>,
 }
 
 /// Passes the sessions on. After the first one, the link is not made again, so that the other array
 /// keeps the reason of its end.
-struct Sessions(mpsc::UnboundedSender<PodSession>, OnceLock<Weak<Links>>);
+struct Sessions {
+    began: mpsc::UnboundedSender<PodSession>,
+    links: OnceLock<Weak<Links>>,
+    received: Arc<Mutex<Vec<Frame>>>,
+}
 
 impl PodReceiver for Sessions {
     fn began(&self, session: &PodSession) {
-        let _ = self.0.send(session.clone());
+        let _ = self.began.send(session.clone());
     }
-    fn receive(&self, _: &PodSession, _: Frame) -> Result<(), String> {
+    fn receive(&self, _: &PodSession, frame: Frame) -> Result<(), String> {
+        self.received.lock().push(frame);
         Ok(())
     }
     fn batch_ended(&self, _: &PodSession) {}
     fn ended(&self, _: &PodSession) {
-        self.1.get().and_then(Weak::upgrade).into_iter().for_each(|links| links.stop());
+        self.links.get().and_then(Weak::upgrade).into_iter().for_each(|links| links.stop());
     }
 }
 
@@ -293,10 +299,12 @@ impl RawPeer {
         let directory = TemporaryDirectory::new(None, "ibid-replication").unwrap();
         let links = links(&directory, &raw_id(), "raw");
         let (sender, sessions) = mpsc::unbounded_channel();
-        let receiver = Arc::new(Sessions(sender, OnceLock::from(Arc::downgrade(&links))));
-        assert!(links.set_pod_receiver(receiver));
+        let received = Arc::<Mutex<Vec<Frame>>>::default();
+        let weak = OnceLock::from(Arc::downgrade(&links));
+        let receiver = Sessions { began: sender, links: weak, received: received.clone() };
+        assert!(links.set_pod_receiver(Arc::new(receiver)));
         links.start(None).await.unwrap();
-        Self { _directory: directory, links, sessions: tokio::sync::Mutex::new((sessions, None)) }
+        Self { _directory: directory, links, received, sessions: tokio::sync::Mutex::new((sessions, None)) }
     }
 
     pub(crate) fn id(&self) -> String {
@@ -309,6 +317,11 @@ impl RawPeer {
         site.wait_connected(&raw_id()).await;
         let mut sessions = self.sessions.lock().await;
         sessions.1 = sessions.0.recv().await;
+    }
+
+    /// Returns the frames that have arrived.
+    pub(crate) fn received(&self) -> Vec<Frame> {
+        self.received.lock().clone()
     }
 
     /// Sends a frame in the first session.

@@ -98,8 +98,8 @@ impl Core {
         self.check_writable()?;
         if let Some(first) = self.state.streams.note_lent(stream, period, total)? {
             self.scheduler.wake_credited(first);
+            self.run_woken();
         }
-        self.run_woken();
         Ok(())
     }
 
@@ -194,9 +194,9 @@ impl Core {
         if credited != Credited::Waits {
             return Ok(credited);
         }
-        if !std::mem::replace(&mut task.awaits_credit, true) {
-            self.state.streams.await_credit(stream, id);
-        }
+        // The queue may have been emptied since: another period has begun.
+        task.awaits_credit = true;
+        self.state.streams.await_credit(stream, id);
         Err(Wait::Credit)
     }
 

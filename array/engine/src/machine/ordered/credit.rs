@@ -122,9 +122,11 @@ impl OrderedStreams {
         }
     }
 
-    /// Adds a task that waits for credit.
+    /// Adds a task that waits for credit, unless it waits already.
     pub(crate) fn await_credit(&mut self, stream: StreamId, task: TaskId) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
+        if let Some(stream) = self.streams.get_mut(&stream)
+            && !stream.account.waiters.contains(&task)
+        {
             stream.account.waiters.push_back(task);
         }
     }

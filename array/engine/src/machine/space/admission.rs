@@ -121,7 +121,10 @@ impl Space {
 
     /// True if a write of `data` blocks finds space. `open_sectors` as in [`Space::admit`].
     pub(crate) fn has_space_for_data(&self, data: u64, view: View<'_>, open_sectors: u32) -> bool {
-        self.has_space(data + 1, self.reserve(view.state, view.checkpointer), view, open_sectors)
+        let promised = promised_blocks(view.state);
+        let margin = if promised > 0 { self.promise_margin(view.state, view.checkpointer) } else { 0 };
+        let spare = self.reserve(view.state, view.checkpointer) + margin;
+        self.has_space(data + 1 + promised, spare, view, open_sectors)
     }
 
     /// True if `needed` blocks can be written and `spare` segments stay free.

@@ -31,7 +31,7 @@ impl Space {
             return false;
         }
         let least = self.margin(state, checkpointer) + u64::from(state.geometry.segments()) / MIN_FREE_PART;
-        let reserve = self.reserve(state, checkpointer);
+        let reserve = self.reserve(state, checkpointer) + self.lendable_segments(state, checkpointer);
         !self.is_enough_empty(self.recompressor.emptied())
             && self.pool.free() > reserve + least
             && self.pool.ready() > reserve + self.promised_segments(view) + 1
@@ -82,8 +82,9 @@ impl Space {
             if is_sealed_data(&now, usage) {
                 let recompressed = Some(now.live);
                 self.cleaner.relocation = Some(Relocation { segment, usage, moved: 0, recompressed });
-                // Hosts keep their space.
-                self.cleaner.kept = self.reserve(cx.state, cx.checkpointer) + 1;
+                // Hosts and peers keep their space.
+                let lendable = self.lendable_segments(cx.state, cx.checkpointer);
+                self.cleaner.kept = self.reserve(cx.state, cx.checkpointer) + lendable + 1;
                 self.read_victim(segment, cx);
             }
             return;
