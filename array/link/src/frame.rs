@@ -70,11 +70,13 @@ pub enum Kind {
     Durable = 14,
     /// The room that the sender has lent for records of a pod's stream.
     Credit = 15,
+    /// A part of a message between the two arrays of a pod.
+    PodMessage = 16,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Hello,
         Self::Refuse,
         Self::Introduce,
@@ -90,6 +92,7 @@ impl Kind {
         Self::RecordPart,
         Self::Durable,
         Self::Credit,
+        Self::PodMessage,
     ];
 
     fn numbered(number: u16) -> Option<Self> {
@@ -98,7 +101,7 @@ impl Kind {
 
     /// True for frames about a pod.
     pub fn is_of_pod(self) -> bool {
-        matches!(self, Self::Record | Self::RecordPart | Self::Durable | Self::Credit)
+        matches!(self, Self::Record | Self::RecordPart | Self::Durable | Self::Credit | Self::PodMessage)
     }
 
     /// Returns the least and the greatest length of a body. That of a `Hello` depends on its
@@ -116,6 +119,7 @@ impl Kind {
             Self::RecordPart => (1, MAX_BODY_BYTES),
             Self::Durable => (8, 8),
             Self::Credit => (24, 24),
+            Self::PodMessage => (2, MAX_BODY_BYTES),
         }
     }
 }

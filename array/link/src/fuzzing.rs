@@ -30,6 +30,7 @@ pub fn fuzz_frames(data: &[u8]) {
             Kind::Bulk | Kind::Record | Kind::RecordPart => assert!(frame.body.len() <= MAX_BODY_BYTES as usize),
             Kind::Durable => assert!(frame.pod != 0 && frame.body.len() == 8),
             Kind::Credit => assert!(frame.pod != 0 && frame.body.len() == 24),
+            Kind::PodMessage => assert!(frame.pod != 0 && frame.body.len() >= 2),
         }
     }
     assert!(input.capacity() <= data.len().max(2 * (HEADER_BYTES + MAX_BODY_BYTES as usize)));

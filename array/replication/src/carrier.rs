@@ -4,6 +4,7 @@ mod receive;
 
 use crate::receiving::Receiving;
 use crate::streams::{AttachError, CarrierStatus, Run, Streams};
+use bytes::Bytes;
 use engine::{BlockService, Role, StreamEvent, StreamService, StreamSink};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,10 +19,20 @@ impl<T: BlockService + StreamService> Replica for T {}
 /// Decides about streams. It is called without any lock, and must not block.
 pub trait CarrierOwner: Send + Sync {
     /// A session with another array, given by its id, has begun. Streams can be attached.
-    fn began(&self, array: &str);
+    fn began(&self, array: &str, session: [u8; 16]);
     /// The session has ended. Its streams are detached; their records are kept, and so is the room
     /// that followers have lent until their period ends.
-    fn ended(&self, array: &str);
+    fn ended(&self, array: &str, session: [u8; 16]);
+    /// A message of the other array about a stream, which may be unknown here, has arrived. Those of
+    /// one session come in order; records that were sent before have passed to the engine.
+    ///
+    /// # Errors
+    ///
+    /// The message breaks the protocol. The session ends for this reason.
+    fn message(&self, array: &str, session: [u8; 16], stream: StreamId, message: Bytes) -> Result<(), String>;
+    /// Records, reports of the peer or of the log have changed the state of a stream. The engine's
+    /// mutex may be held: only note that it is so.
+    fn progressed(&self, stream: StreamId);
     /// A stream is not carried any more in a period. That of a follower is closed.
     fn stopped(&self, stream: StreamId, period: Period, reason: &str);
 }
@@ -101,6 +112,21 @@ impl Carrier {
         self.streams.lock().has_session(array)
     }
 
+    /// Sends a message about a stream in a session with an array, after the records before it. At
+    /// most [`MAX_POD_MESSAGE_BYTES`](crate::MAX_POD_MESSAGE_BYTES). Returns false if the session
+    /// has ended; a message that was sent is lost if the session ends.
+    pub fn send(&self, array: &str, session: [u8; 16], stream: StreamId, message: Bytes) -> bool {
+        let streams = self.streams.lock();
+        let outbox = streams.session(array, session);
+        outbox.map(|outbox| outbox.push_message(stream, message)).is_some()
+    }
+
+    /// Ends a session with an array for a reason. A new one begins.
+    pub fn end_session(&self, array: &str, session: [u8; 16], reason: &str) {
+        let streams = self.streams.lock();
+        streams.session(array, session).into_iter().for_each(|outbox| outbox.end(reason));
+    }
+
     /// Attaches a stream to the session with its array. The sequencer states the last record that
     /// has arrived at the peer: the later ones are sent. A follower attaches before the peer does,
     /// when its engine is in the period, and accepts records from then on; the position that it
@@ -138,13 +164,18 @@ impl Carrier {
 
     /// Notes an event of the engine, whose mutex is held.
     fn note(&self, event: StreamEvent) {
-        match event {
+        let changed = match event {
             StreamEvent::Ordered { record, .. } => {
                 let (stream, period) = (record.stream, record.period);
                 let stopped = self.streams.lock().ordered(record);
                 stopped.into_iter().for_each(|reason| self.report_stopped(stream, period, reason));
+                stream
             }
-            StreamEvent::Durable { stream, period, position } => self.streams.lock().durable(stream, period, position),
-        }
+            StreamEvent::Durable { stream, period, position } => {
+                self.streams.lock().durable(stream, period, position);
+                stream
+            }
+        };
+        self.owner.get().into_iter().for_each(|owner| owner.progressed(changed));
     }
 }

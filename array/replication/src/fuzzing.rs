@@ -1,7 +1,7 @@
 //! Entry point of the fuzz target, with a short seeded run for `cargo test`.
 #![allow(clippy::expect_used, reason = "a fuzz target panics when it finds something")]
 
-use crate::wire::{Assembler, durable_position, max_record_bytes, record_frames};
+use crate::wire::{Assembler, MessageParts, durable_position, max_record_bytes, record_frames};
 use bytes::BytesMut;
 use link::{Decoder, Kind};
 
@@ -12,10 +12,16 @@ const MAX_PAYLOAD: u64 = 256 << 10;
 /// record survives encoding and decoding.
 pub fn fuzz_records(data: &[u8]) {
     let (mut decoder, mut assembler) = (Decoder::default(), Assembler::default());
+    let mut messages = MessageParts::default();
     let mut input = BytesMut::from(data);
     while let Ok(Some(frame)) = decoder.next(&mut input) {
         if frame.kind == Kind::Durable {
             durable_position(&frame).expect("its length was checked");
+            continue;
+        }
+        if frame.kind == Kind::PodMessage {
+            // A refused part ends the session.
+            let Ok(_) = messages.add(&frame) else { return };
             continue;
         }
         if !frame.kind.is_of_pod() {

@@ -26,3 +26,4 @@ mod wire;
 pub use carrier::{Carrier, CarrierOwner, Replica};
 pub use streams::{AttachError, CarrierStatus, Run};
 pub use window::{MAX_UNHEARD_BYTES, MAX_UNHEARD_RECORDS};
+pub use wire::MAX_POD_MESSAGE_BYTES;

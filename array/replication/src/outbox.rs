@@ -1,7 +1,8 @@
 //! The queue of a session, and the task that sends it.
 
 use crate::window::{MAX_UNHEARD_BYTES, bytes_of};
-use crate::wire::{credit_frame, durable_frame, record_frames};
+use crate::wire::{credit_frame, durable_frame, message_frames, record_frames};
+use bytes::Bytes;
 use engine::{Credit, StreamRecord};
 use link::{PodSession, SessionEnded};
 use parking_lot::Mutex;
@@ -22,6 +23,8 @@ enum Outgoing {
     Record(Arc<StreamRecord>),
     /// The newest reports about a stream.
     Reports(StreamId),
+    /// A message between the arrays of a pod.
+    Message(StreamId, Bytes),
 }
 
 /// Reports about a stream that are not sent yet. A newer one replaces the one before.
@@ -61,7 +64,7 @@ impl Outbox {
     pub(crate) fn push_record(&self, record: Arc<StreamRecord>) {
         let bytes = bytes_of(&record) + RECORD_BYTES;
         if self.content.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_QUEUED_BYTES {
-            return self.link.end("the other array takes no records");
+            return self.end("the other array takes no records");
         }
         // The next session sends the rest.
         let _ = self.queue.send(Outgoing::Record(record));
@@ -75,6 +78,20 @@ impl Outbox {
     /// Queues a report of the room that was lent in a period, in total.
     pub(crate) fn push_credit(&self, stream: StreamId, period: Period, total: Credit) {
         self.report(stream, |reports| reports.credit = Some((period, total)));
+    }
+
+    /// Queues a message. It arrives after the records that were queued before.
+    pub(crate) fn push_message(&self, stream: StreamId, message: Bytes) {
+        let bytes = message.len() as u64 + RECORD_BYTES;
+        if self.content.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_QUEUED_BYTES {
+            return self.end("the other array takes no messages");
+        }
+        let _ = self.queue.send(Outgoing::Message(stream, message));
+    }
+
+    /// Ends the session for a reason.
+    pub(crate) fn end(&self, reason: &str) {
+        self.link.end(reason);
     }
 
     fn report(&self, stream: StreamId, change: impl FnOnce(&mut Reports)) {
@@ -103,6 +120,12 @@ async fn send_one(session: &PodSession, content: &Content, outgoing: Outgoing) -
                 session.send(frame).await?;
             }
             content.bytes.fetch_sub(bytes_of(&record) + RECORD_BYTES, Ordering::Relaxed);
+        }
+        Outgoing::Message(stream, message) => {
+            for frame in message_frames(stream, &message) {
+                session.send(frame).await?;
+            }
+            content.bytes.fetch_sub(message.len() as u64 + RECORD_BYTES, Ordering::Relaxed);
         }
         Outgoing::Reports(stream) => {
             let Reports { durable, credit } = content.reports.lock().remove(&stream).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Frames that have arrived, by session.
 
-use crate::wire::{Assembler, WireError};
+use crate::wire::{Assembler, MessageParts, WireError};
+use bytes::Bytes;
 use engine::StreamRecord;
 use link::{Frame, Kind};
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 struct Arrivals {
     assembler: Assembler,
+    messages: MessageParts,
     /// The engine has records that were not kicked.
     has_records: bool,
 }
@@ -40,6 +42,11 @@ impl Receiving {
         let record = arrivals.assembler.add(frame, max_bytes)?;
         arrivals.has_records |= record.is_some();
         Ok(record)
+    }
+
+    /// Takes a part of a message. Returns the message when it is complete.
+    pub(crate) fn add_message(&mut self, session: [u8; 16], frame: &Frame) -> Result<Option<Bytes>, WireError> {
+        self.0.entry(session).or_default().messages.add(frame)
     }
 
     /// Checks that no other frame interrupts a record.

@@ -191,6 +191,11 @@ impl Streams {
         Ok(())
     }
 
+    /// Returns the queue of a session with an array, if it is the present one.
+    pub(crate) fn session(&self, array: &str, session: [u8; 16]) -> Option<&Outbox> {
+        self.outbox(array, Some(session))
+    }
+
     /// Returns true if there is a session with an array.
     pub(crate) fn has_session(&self, array: &str) -> bool {
         self.outboxes.contains_key(array)
@@ -306,11 +311,11 @@ impl Streams {
     }
 
     /// A session with an array has begun. The streams of the one before, if its end is not known
-    /// yet, are detached. True then.
-    pub(crate) fn began(&mut self, array: &str, outbox: Outbox) -> bool {
-        let former = self.outboxes.insert(array.into(), outbox);
-        former.iter().for_each(|former| self.detach(former.session));
-        former.is_some()
+    /// yet, are detached. Returns its id then.
+    pub(crate) fn began(&mut self, array: &str, outbox: Outbox) -> Option<[u8; 16]> {
+        let former = self.outboxes.insert(array.into(), outbox).map(|former| former.session);
+        former.iter().for_each(|former| self.detach(*former));
+        former
     }
 
     fn detach(&mut self, session: [u8; 16]) {

@@ -3,11 +3,13 @@
 //! The body of a `Record` is a header of 16 bytes and the operations as the log encodes them. What
 //! does not fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
 //! position, 8 bytes; a `Credit` has bytes, blocks and records, 8 bytes each. Stream and period are
-//! in the header of every frame.
+//! in the header of every frame. A `PodMessage` has a part of a message between the two arrays, which
+//! means nothing here.
 
 use bytes::{Bytes, BytesMut};
 use engine::{Credit, StreamRecord};
 use link::{Frame, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
+use std::collections::BTreeMap;
 use thiserror::Error;
 use types::{Period, Position, StreamId, to_usize};
 use zerocopy::byteorder::little_endian::{U32, U64};
@@ -16,6 +18,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of a record's operations beyond its data, at most: each of up to 32 takes less than 64,
 /// and a pattern 512.
 const MAX_OPERATION_BYTES: u64 = 4096;
+
+/// Longest message between the arrays of a pod, in bytes; also the most of unfinished messages in a
+/// session.
+pub const MAX_POD_MESSAGE_BYTES: usize = 1 << 20;
 
 /// Most operations of a record.
 const MAX_OPS: u32 = 32;
@@ -53,6 +59,8 @@ pub(crate) enum WireError {
     Malformed(&'static str),
     #[error("a frame names a pod that cannot exist")]
     Pod,
+    #[error("a message of more than {MAX_POD_MESSAGE_BYTES} bytes")]
+    Message,
 }
 
 /// Returns the most bytes of encoded operations in a period whose records hold `max_payload` bytes
@@ -125,6 +133,45 @@ pub(crate) fn lent_total(frame: &Frame) -> Result<Credit, WireError> {
         bytes.map(u64::from_le_bytes).ok_or(WireError::Malformed("credit"))
     };
     Ok(Credit { bytes: part(0)?, blocks: part(8)?, records: part(16)? })
+}
+
+/// Returns the frames of a message: each has a byte that is 1 in the last one, and then a part.
+pub(crate) fn message_frames(stream: StreamId, message: &Bytes) -> Vec<Frame> {
+    let count = message.len().div_ceil(MAX_BODY - 1).max(1);
+    let mut rest = message.clone();
+    let mut part = |number: usize| {
+        let part = rest.split_to(rest.len().min(MAX_BODY - 1));
+        let mut body = BytesMut::with_capacity(part.len() + 1);
+        body.extend_from_slice(&[u8::from(number + 1 == count)]);
+        body.extend_from_slice(&part);
+        of_stream(Kind::PodMessage, stream, Period(0), body.freeze())
+    };
+    (0..count).map(&mut part).collect()
+}
+
+/// Joins the parts of messages. One for each session.
+#[derive(Default)]
+pub(crate) struct MessageParts(BTreeMap<u64, BytesMut>);
+
+impl MessageParts {
+    /// Takes a part. Returns the message when it is complete.
+    pub(crate) fn add(&mut self, frame: &Frame) -> Result<Option<Bytes>, WireError> {
+        let (is_last, part) = frame.body.split_first().ok_or(WireError::Malformed("message"))?;
+        if *is_last > 1 {
+            return Err(WireError::Malformed("message"));
+        }
+        let held = self.0.values().map(BytesMut::len).sum::<usize>();
+        if held + part.len() > MAX_POD_MESSAGE_BYTES {
+            return Err(WireError::Message);
+        }
+        let mut joined = self.0.remove(&frame.pod).unwrap_or_default();
+        joined.extend_from_slice(part);
+        if *is_last == 1 {
+            return Ok(Some(joined.freeze()));
+        }
+        self.0.insert(frame.pod, joined);
+        Ok(None)
+    }
 }
 
 fn of_stream(kind: Kind, stream: StreamId, period: Period, body: Bytes) -> Frame {
@@ -225,6 +272,25 @@ pub(crate) mod tests {
     fn join(frames: Vec<Frame>, limit: u32) -> Result<Vec<StreamRecord>, WireError> {
         let mut assembler = Assembler::default();
         frames.into_iter().filter_map(|frame| assembler.add(frame, limit).transpose()).collect()
+    }
+
+    #[test]
+    fn messages_are_joined_again() {
+        for length in [1, 70_000, MAX_POD_MESSAGE_BYTES] {
+            let message = Bytes::from(noise(1, length));
+            let (mut parts, mut whole) = (MessageParts::default(), None);
+            for frame in message_frames(stream(), &message) {
+                assert_eq!(whole, None, "only the last part ends a message");
+                whole = parts.add(&frame).unwrap();
+            }
+            assert_eq!(whole, Some(message));
+        }
+        let frames = message_frames(stream(), &Bytes::from(vec![7; MAX_POD_MESSAGE_BYTES + 1]));
+        let mut parts = MessageParts::default();
+        let refused = frames.iter().find_map(|frame| parts.add(frame).err());
+        assert_eq!(refused, Some(WireError::Message));
+        let golden = message_frames(stream(), &Bytes::from_static(&[9, 8]));
+        assert_eq!(golden, [Frame::of_pod(Kind::PodMessage, 5, 0, vec![1, 9, 8])]);
     }
 
     #[test]

@@ -64,6 +64,26 @@ async fn ended_sessions_lose_nothing_and_repeat_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn messages_arrive_after_the_records_before() {
+    let pair = Pair::new().await;
+    pair.serve(Gate::Both);
+    let (session, beta) = (pair.sites[0].session(), pair.sites[1].id());
+    let mut messages = pair.sites[1].messages();
+    let message = data(1, 300);
+    for round in 1..=10 {
+        let answer = pair.submit(0, write(8, round, 300));
+        assert!(pair.sites[0].carrier.send(beta, session, stream(), message.clone()));
+        let received = tokio::time::timeout(Duration::from_secs(30), messages.recv()).await.expect("it arrives");
+        assert_eq!(received, Ok(message.clone()));
+        assert!(pair.sites[1].carrier.status(stream()).unwrap().arrived >= Position(round));
+        assert_eq!(pair.answer(answer).await, Ok(Reply::Done));
+    }
+    pair.sites[0].carrier.end_session(beta, session, "a test ends it");
+    pair.sites[0].wait_problem("a test ends it").await;
+    assert!(!pair.sites[0].carrier.send(beta, session, stream(), message), "its session has ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn changes_without_a_session_stop_at_a_limit() {
     let pair = Pair::new().await;
     pair.begin(0, Role::Sequencer, Gate::Local);

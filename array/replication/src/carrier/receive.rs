@@ -17,14 +17,12 @@ impl PodReceiver for Carrier {
     fn began(&self, session: &PodSession) {
         let (outbox, sending) = Outbox::open(session.clone());
         self.receiving.lock().began(session.id());
-        let has_replaced = self.streams.lock().began(session.array(), outbox);
+        let former = self.streams.lock().began(session.array(), outbox);
         self.runtime.spawn(sending);
         self.runtime.spawn(lend_in(self.this.clone(), session.clone()));
         if let Some(owner) = self.owner.get() {
-            if has_replaced {
-                owner.ended(session.array());
-            }
-            owner.began(session.array());
+            former.into_iter().for_each(|former| owner.ended(session.array(), former));
+            owner.began(session.array(), session.id());
         }
     }
 
@@ -33,6 +31,7 @@ impl PodReceiver for Carrier {
         match frame.kind {
             Kind::Durable => self.take_durable(session, &frame),
             Kind::Credit => self.take_credit(session, &frame),
+            Kind::PodMessage => self.take_message(session, &frame),
             _ => self.take_part(session, frame),
         }
     }
@@ -50,7 +49,11 @@ impl PodReceiver for Carrier {
         self.batch_ended(session);
         self.receiving.lock().ended(session.id());
         let was_present = self.streams.lock().ended(session.array(), session.id());
-        self.owner.get().filter(|_| was_present).into_iter().for_each(|owner| owner.ended(session.array()));
+        self.owner
+            .get()
+            .filter(|_| was_present)
+            .into_iter()
+            .for_each(|owner| owner.ended(session.array(), session.id()));
     }
 }
 
@@ -88,7 +91,18 @@ impl Carrier {
         }
         // The stream may have been closed, or the engine stopped.
         let _ = self.engine.stream_heard(stream, period, position);
+        self.owner.get().into_iter().for_each(|owner| owner.progressed(stream));
         Ok(())
+    }
+
+    fn take_message(&self, session: &PodSession, frame: &Frame) -> Result<(), String> {
+        let stream = stream_of(frame).map_err(text)?;
+        let message = self.receiving.lock().add_message(session.id(), frame).map_err(text)?;
+        let Some(message) = message else { return Ok(()) };
+        match self.owner.get() {
+            Some(owner) => owner.message(session.array(), session.id(), stream, message),
+            None => Err("a message about a pod, and this array shares none".to_owned()),
+        }
     }
 
     fn take_part(&self, session: &PodSession, frame: Frame) -> Result<(), String> {

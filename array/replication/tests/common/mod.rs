@@ -55,13 +55,21 @@ impl Sink for Once {
 struct TestOwner {
     stopped: broadcast::Sender<String>,
     began: broadcast::Sender<()>,
+    messages: broadcast::Sender<Bytes>,
+    session: Mutex<[u8; 16]>,
 }
 
 impl CarrierOwner for TestOwner {
-    fn began(&self, _: &str) {
+    fn began(&self, _: &str, session: [u8; 16]) {
+        *self.session.lock() = session;
         let _ = self.began.send(());
     }
-    fn ended(&self, _: &str) {}
+    fn ended(&self, _: &str, _: [u8; 16]) {}
+    fn message(&self, _: &str, _: [u8; 16], _: StreamId, message: Bytes) -> Result<(), String> {
+        let _ = self.messages.send(message);
+        Ok(())
+    }
+    fn progressed(&self, _: StreamId) {}
     fn stopped(&self, _: StreamId, _: Period, reason: &str) {
         let _ = self.stopped.send(reason.to_owned());
     }
@@ -89,7 +97,12 @@ impl Site {
         let links = links(&directory, &id, name);
         let engine = Arc::new(open());
         let carrier = Carrier::new(engine.clone(), Handle::current());
-        let owner = Arc::new(TestOwner { stopped: broadcast::Sender::new(16), began: broadcast::Sender::new(16) });
+        let owner = Arc::new(TestOwner {
+            stopped: broadcast::Sender::new(16),
+            began: broadcast::Sender::new(16),
+            messages: broadcast::Sender::new(16),
+            session: Mutex::default(),
+        });
         assert!(carrier.set_owner(owner.clone()));
         assert!(links.set_pod_receiver(carrier.clone()));
         links.start(Some(([127, 0, 0, 1], 0).into())).await.unwrap();
@@ -118,6 +131,20 @@ impl Site {
     /// Returns the reasons why streams are not carried any more, from now on.
     pub(crate) fn stopped(&self) -> broadcast::Receiver<String> {
         self.owner.stopped.subscribe()
+    }
+
+    /// Returns the present session.
+    pub(crate) fn session(&self) -> [u8; 16] {
+        *self.owner.session.lock()
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the messages that arrive from now on.
+    pub(crate) fn messages(&self) -> broadcast::Receiver<Bytes> {
+        self.owner.messages.subscribe()
     }
 
     pub(crate) fn submit(&self, op: Op) -> oneshot::Receiver<Result<Reply, OpError>> {
