@@ -246,6 +246,10 @@ pub enum OpError {
     /// before may have happened.
     #[error("stream is not available: {0}")]
     Unavailable(&'static str),
+    /// The arrays of a pod have not agreed in time. An operation that was ordered before may have
+    /// happened. The engine itself does not answer so.
+    #[error("the pod is in transition: {0}")]
+    Transition(&'static str),
     /// The array is open for reading only.
     #[error("array is read-only")]
     ReadOnly,

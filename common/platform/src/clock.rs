@@ -32,6 +32,18 @@ pub fn now_with_sleep() -> Instant {
     now.checked_add(Duration::from_millis(asleep.as_millis() as u64)).unwrap_or(now)
 }
 
+/// Returns the time of a clock for leases between machines: CLOCK_MONOTONIC_RAW, which no time
+/// service speeds up or slows down, plus the time for which the machine was suspended. It never
+/// goes back. Only differences have a meaning.
+pub fn lease_time() -> Duration {
+    static LATEST: AtomicU64 = AtomicU64::new(0);
+    let asleep = raw(libc::CLOCK_BOOTTIME).saturating_sub(raw(libc::CLOCK_MONOTONIC));
+    // The readings are made one after the other, so a preempted thread may see more sleep than there
+    // was. Then the clock is early, and stays so until the others catch up.
+    let nanos = u64::try_from((raw(libc::CLOCK_MONOTONIC_RAW) + asleep).as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(LATEST.fetch_max(nanos, Ordering::Relaxed).max(nanos))
+}
+
 /// Returns the processor time that the process has used, in all threads that it has had.
 pub fn process_cpu_time() -> Duration {
     raw(libc::CLOCK_PROCESS_CPUTIME_ID)

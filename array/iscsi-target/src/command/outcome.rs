@@ -108,6 +108,9 @@ pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
         OpError::Unavailable(_) => {
             Sense::new(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_ACCESSIBLE_TARGET_PORT_IN_UNAVAILABLE_STATE)
         }
+        OpError::Transition(_) => {
+            Sense::new(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION)
+        }
         OpError::Malformed(_) | OpError::VolumeExists(_) => {
             Sense::new(SenseKey::HardwareError, asc::INTERNAL_TARGET_FAILURE)
         }
@@ -130,6 +133,7 @@ mod tests {
             (OpError::NoSuchVolume(VolumeId(1)), 0x5, 0x2500, None),
             (OpError::Stopped("drive gone".into()), 0x2, 0x0403, None),
             (OpError::Unavailable("closed"), 0x2, 0x040c, None),
+            (OpError::Transition("undecided"), 0x2, 0x040a, None),
             (OpError::Malformed("odd"), 0x4, 0x4400, None),
         ];
         for (error, key, asc, information) in table {
