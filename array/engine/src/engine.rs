@@ -502,7 +502,8 @@ fn volume_read(op: &Op) -> Option<VolumeId> {
         Op::Read { volume, .. }
         | Op::CompareAndWrite { volume, .. }
         | Op::Or { volume, .. }
-        | Op::Compare { volume, .. } => Some(*volume),
+        | Op::Compare { volume, .. }
+        | Op::Sync { volume, .. } => Some(*volume),
         Op::Copy { source, .. } => Some(*source),
         _ => None,
     }

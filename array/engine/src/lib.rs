@@ -3,6 +3,7 @@
 //!
 //! The engine knows nothing of SCSI, hosts or names. Callers use the traits of [`Service`].
 
+mod change;
 mod delta_op;
 mod engine;
 mod machine;
@@ -25,6 +26,6 @@ pub use service::{
     SpaceByFamily, Tag, VolumeSpace, call,
 };
 pub use stream_credit::Credit;
-pub use stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
+pub use stream_record::{FollowedRecord, MAX_FOLLOWED_OPS, MAX_MESSAGE_BYTES, StreamChange, StreamRecord};
 pub use stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamService, StreamSink, StreamStatus};
 pub use wal::{FillValue, LogLoss, LogOp};

@@ -152,7 +152,9 @@ impl Model {
             Op::Compare { volume, lba, data } => self.volume(*volume)?.compare(*lba, data).map(|()| Reply::Done),
             Op::Copy { source, from, destination, to } => self.copy(*source, *from, *destination, *to),
             Op::Flush => Ok(Reply::Done),
-            Op::Follow(_) | Op::Delta(_) => Err(OpError::Malformed("no such stream")),
+            Op::StreamChange(_) | Op::Follow(_) | Op::Sync { .. } | Op::Delta(_) => {
+                Err(OpError::Malformed("no such stream"))
+            }
             Op::Status { volume, lba, limit } => Ok(Reply::Extents(self.volume(*volume)?.status(*lba, *limit)?)),
             Op::Change(changes) => self.change(changes),
         }

@@ -4,14 +4,16 @@
 //! once, from any thread, possibly before `submit` returns. Requests that do not overlap may
 //! complete in any order. Overlapping requests take effect in the order of submission.
 
+pub use crate::change::Change;
+
 use crate::delta_op::DeltaOp;
-use crate::stream_record::StreamRecord;
+use crate::stream_record::{FollowedRecord, StreamChange};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, Period, VolumeId};
 
 /// Most bytes that one request may carry: 32 MiB.
 pub const MAX_TRANSFER_BYTES: u64 = 32 << 20;
@@ -127,57 +129,43 @@ pub enum Op {
     },
     /// Applies administrative changes atomically, in one log record.
     Change(Vec<Change>),
+    /// Changes a stream that this engine orders: volumes as a whole, catalog values, and a message
+    /// for the peer, in one record with one position. It is ordered after every request on its
+    /// volumes that was submitted before, and after every request that was answered before. It
+    /// needs no credit, and the peer always gets it as it is, never a mark. Completes when it is
+    /// committed, as other changes of the stream; its values are visible when it is ordered. If it
+    /// fails with another error than a closed stream or a stopped engine, nothing has changed, and
+    /// no position was used. A request without changes and without a message is malformed.
+    StreamChange(Box<StreamChange>),
     /// Applies a record that the peer has ordered. Completes when it is committed. Records are
     /// submitted in the order of their positions; one that does not follow the one before is
     /// refused. If a record cannot be applied, its stream is closed.
-    Follow(Box<StreamRecord>),
+    Follow(Box<FollowedRecord>),
+    /// Brings blocks of the peer into step without a change of the volume here. Only at a source:
+    /// a sequencer with [`Gate::Local`](crate::Gate) and [`DeltaMode::Source`](crate::DeltaMode).
+    ///
+    /// While the range is locked, orders one record that sets the peer's blocks to exactly the
+    /// present content: holes and zeros as fills, other blocks as data. Here, the record only takes
+    /// these blocks out of the delta; the tail lists them until the peer has reported the record.
+    /// It begins at the start of the range, and covers as much of it as one record can have: the
+    /// period's `max_payload` and 1 MiB of data, 32 operations, the credit that is left. Returns
+    /// [`Reply::Synced`] when that is committed; the caller continues after it. If the volume has
+    /// no delta, its blocks are in step, and no record is ordered.
+    ///
+    /// Where there is no credit for the first block, the request waits for credit without a lock,
+    /// so that changes of hosts go first. It never becomes a mark. If a block or a page of the
+    /// delta cannot be read, it fails with [`OpError::MediumError`], and the delta keeps all.
+    Sync {
+        /// The volume.
+        volume: VolumeId,
+        /// The present period. Refused in any other one.
+        period: Period,
+        /// The blocks, in whole 4 KiB; any length. Cut at the end of the volume: beyond it, nothing
+        /// is done, and the reply has 0 blocks.
+        range: BlockRange,
+    },
     /// Reads or changes what a stream's volumes have that the peer may lack.
     Delta(DeltaOp),
-}
-
-/// An administrative change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Creates an empty volume.
-    CreateVolume {
-        /// Its id, never used before.
-        volume: VolumeId,
-        /// Size in 512-byte blocks, a multiple of 8.
-        blocks: u64,
-    },
-    /// Deletes a volume.
-    DeleteVolume {
-        /// The volume.
-        volume: VolumeId,
-    },
-    /// Grows or truncates a volume.
-    ResizeVolume {
-        /// The volume.
-        volume: VolumeId,
-        /// New size in 512-byte blocks, a multiple of 8.
-        blocks: u64,
-    },
-    /// Makes `destination` an exact copy of `source`, with its size: a snapshot, a clone or a
-    /// restore. Creates the destination, or replaces its content. The cost does not depend on the
-    /// size: the two volumes share their map until one of them is written.
-    CopyVolume {
-        /// The volume to copy.
-        source: VolumeId,
-        /// The volume to create or replace; not the source.
-        destination: VolumeId,
-    },
-    /// Stores a catalog value, which the engine does not interpret.
-    Put {
-        /// At most 255 bytes.
-        key: Vec<u8>,
-        /// At most 1 MiB.
-        value: Vec<u8>,
-    },
-    /// Removes a catalog value. Removing a missing key is not an error.
-    Remove {
-        /// The key.
-        key: Vec<u8>,
-    },
 }
 
 /// State of a run of blocks, as GET LBA STATUS (SBC-4 5.6) reports it.
@@ -207,6 +195,12 @@ pub enum Reply {
     Data(Bytes),
     /// Provisioning state from the requested block on, ascending, without gaps.
     Extents(Vec<Extent>),
+    /// The reply to [`Op::Sync`].
+    Synced {
+        /// 512-byte blocks from the start of the range that are done: a multiple of 8, and 0 only
+        /// if the range is empty or begins beyond the volume.
+        blocks: u64,
+    },
 }
 
 /// Why a request failed. It changed nothing, except for the completed steps of a copy in steps.

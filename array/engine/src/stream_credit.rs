@@ -36,6 +36,13 @@ impl Credit {
         ops.iter().map(Self::of_op).fold(page, Self::add)
     }
 
+    /// Returns the same for a record of content in whole blocks: fills, and runs of data with this
+    /// many blocks in all.
+    pub(crate) fn of_content(fills: u64, runs: u64, blocks: u64) -> Self {
+        let bytes = blocks.saturating_mul(BLOCK_BYTES).saturating_add(OVERHEAD_BYTES * (fills + runs + 1));
+        Self { bytes, blocks: blocks + runs + 1, records: 1 }
+    }
+
     fn of_op(op: &LogOp) -> Self {
         let (bytes, blocks) = match op {
             LogOp::Write { data, .. } => (data.len() as u64, (data.len() as u64).div_ceil(BLOCK_BYTES) + 1),

@@ -9,8 +9,9 @@
 //! A follower promises room for records that it has not received, its *credit*, so that it refuses
 //! none. The sequencer sends no record beyond it: with [`Gate::Both`] the change waits; a source
 //! ([`DeltaMode::Source`]) reports a *mark*, an empty record, and adds the blocks to the delta.
-//! Changes of volumes as a whole, and marks, need no credit. Where the records of a sequencer with
-//! [`Gate::Local`] and without deltas are sent, the caller submits no change beyond the credit.
+//! Changes of volumes as a whole, messages, and marks need no credit. Where the records of a
+//! sequencer with [`Gate::Local`] and without deltas are sent, the caller submits no change beyond
+//! the credit.
 
 use crate::delta_op::DeltaMode;
 use crate::service::{OpError, Tag};
@@ -76,7 +77,7 @@ pub enum StreamEvent {
     Ordered {
         /// The request that it carries out, or a part of it.
         tag: Tag,
-        /// The record, for the peer.
+        /// The record, for the peer, with its message.
         record: StreamRecord,
         /// The changes that were made here if the record is a mark. They are not for the peer.
         skipped: Vec<LogOp>,
@@ -113,6 +114,9 @@ pub struct StreamStatus {
     pub delta: DeltaMode,
     /// Changes of hosts wait until the tail is in the deltas.
     pub awaits_tail: bool,
+    /// No delta of the stream has a block, as [`StreamService::settle_stream`] needs it. Known
+    /// without a search. The tail is not counted.
+    pub is_delta_empty: bool,
     /// Most bytes of data that this engine can log in one record.
     pub max_payload: u64,
     /// The credit of the present period: lent by this follower, or by a sequencer's peer.
@@ -142,6 +146,18 @@ pub trait StreamService: Send + Sync {
     ///
     /// The stream exists, or the engine has stopped.
     fn create_stream(&self, stream: StreamId) -> Result<(), OpError>;
+    /// Removes a closed stream. Its volumes become plain volumes, with the same ids and content;
+    /// its tail and its deltas are gone. A checkpoint stores this: the stream is gone when
+    /// [`StreamService::stream_status`] returns `None`, and its volumes serve requests then.
+    /// Until then, the stream stays closed, no period can begin and no request can change a delta;
+    /// a call while it is being removed does nothing. After a crash in between, the stream is as
+    /// before the call, closed, but a delta may have all blocks of its volume; the caller removes
+    /// it again. When it is gone, a stream with the same id can be created, with new positions.
+    ///
+    /// # Errors
+    ///
+    /// There is no such stream, it is open, or its last record is not durable yet.
+    fn remove_stream(&self, stream: StreamId) -> Result<(), OpError>;
     /// Begins a period. The stream is closed and everything in it is durable, or it is open and its
     /// sequencer continues alone. Blocks nothing.
     ///

@@ -3,6 +3,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::served::{BLOCKS, Served, UNLIMITED, array, range, stream, volume};
 use common::{create, data, run, settle};
 use engine::{
@@ -60,7 +61,7 @@ fn host(lba: u64, blocks: u64) -> Op {
 }
 
 fn record(position: u64, ops: Vec<LogOp>) -> StreamRecord {
-    StreamRecord { stream: stream(), period: Period(1), position: Position(position), ops }
+    StreamRecord { stream: stream(), period: Period(1), position: Position(position), ops, message: Bytes::new() }
 }
 
 /// Lends as much as an array has room for.
@@ -223,7 +224,7 @@ fn changes_of_volumes_need_no_credit() {
     assert_eq!((served.delta(3), served.delta(2)), (vec![(8, 8)], vec![]));
     let mut peer = without_credit(Role::Follower, Gate::Local, DeltaMode::Off);
     let create = LogOp::Create { volume: volume(4), blocks: 64 };
-    assert_eq!(run(&mut peer.core, &peer.disk, Op::Follow(Box::new(record(1, vec![create])))), Ok(Reply::Done));
+    assert_eq!(run(&mut peer.core, &peer.disk, Op::Follow(Box::new(record(1, vec![create]).into()))), Ok(Reply::Done));
     assert_eq!(status(&peer.core).used, Credit::default());
 }
 
@@ -251,7 +252,7 @@ fn mark_only_takes_a_position() {
     let records =
         [record(1, vec![write(8, 8)]), record(2, Vec::new()), record(3, Vec::new()), record(4, vec![write(16, 8)])];
     for (tag, record) in (1..).zip(records) {
-        peer.core.submit(Op::Follow(Box::new(record)), tag);
+        peer.core.submit(Op::Follow(Box::new(record.into())), tag);
     }
     assert_eq!(settle(&mut peer.core, &peer.disk), (1..=4).map(|tag| (tag, Ok(Reply::Done))).collect());
     assert_eq!((status(&peer.core).durable, status(&peer.core).used.records), (Position(4), 2));
@@ -277,9 +278,9 @@ fn record_beyond_the_credit_closes_the_stream() {
     while total.covers(&(used + one)) {
         (used, position) = (used + one, position + 1);
         let ops = vec![write((position * 64) % BLOCKS, 64)];
-        peer.core.submit(Op::Follow(Box::new(record(position, ops))), position);
+        peer.core.submit(Op::Follow(Box::new(record(position, ops).into())), position);
     }
-    peer.core.submit(Op::Follow(Box::new(record(position + 1, vec![write(0, 64)]))), 9999);
+    peer.core.submit(Op::Follow(Box::new(record(position + 1, vec![write(0, 64)]).into())), 9999);
     let answers = settle(&mut peer.core, &peer.disk);
     let overdrawn = OpError::Unavailable("the peer has sent more than this array has room for");
     assert_eq!(answers[&9999], Err(overdrawn));
@@ -299,7 +300,7 @@ fn credit_is_renewed_when_records_are_applied() {
     assert_eq!(lend(&mut peer), total, "nothing was used");
     let window = Credit { bytes: 1 << 17, blocks: 96, records: 128 };
     assert_eq!(total, window, "an eighth of the log");
-    peer.core.submit(Op::Follow(Box::new(record(1, vec![write(0, 64)]))), 1);
+    peer.core.submit(Op::Follow(Box::new(record(1, vec![write(0, 64)]).into())), 1);
     settle(&mut peer.core, &peer.disk);
     assert_eq!(lend(&mut peer), total + Credit::of(&[write(0, 64)]));
     let other = peer.core.lend_room(stream(), Period(2));
@@ -347,7 +348,7 @@ fn lent_room_is_kept_from_plain_volumes() {
     let (mut used, mut position) = (Credit::default(), 0);
     while total.covers(&(used + one)) {
         (used, position) = (used + one, position + 1);
-        peer.core.submit(Op::Follow(Box::new(record(position, vec![write(position * 128, 128)]))), position);
+        peer.core.submit(Op::Follow(Box::new(record(position, vec![write(position * 128, 128)]).into())), position);
     }
     assert!(position >= 7, "{position} records");
     let answers = settle(&mut peer.core, &peer.disk);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::served::{BLOCKS, GEOMETRY, Served, array, range, serving, stream, volume, whole};
 use common::{Answers, create, data, run, settle};
 use engine::{
@@ -261,8 +262,8 @@ fn hosts_and_peers_cannot_name_a_delta() {
     pair.begin(Role::Follower, Gate::Local, DeltaMode::Off).unwrap();
     let fill = LogOp::Fill { volume: delta, range: range(0, 8), fill: engine::FillValue::Hole };
     let (period, position) = (Period(pair.period), Position(2));
-    let record = StreamRecord { stream: stream(), period, position, ops: vec![fill] };
-    let answer = run(&mut pair.core, &pair.disk, Op::Follow(Box::new(record)));
+    let record = StreamRecord { stream: stream(), period, position, ops: vec![fill], message: Bytes::new() };
+    let answer = run(&mut pair.core, &pair.disk, Op::Follow(Box::new(record.into())));
     assert!(matches!(answer, Err(OpError::Malformed(_))), "{answer:?}");
     let (_, mut plain) = create(GEOMETRY);
     let made = Op::Change(vec![Change::CreateVolume { volume: delta, blocks: 8 }]);

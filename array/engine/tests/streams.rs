@@ -3,6 +3,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::served::UNLIMITED;
 use common::{Answers, MemoryDisk, create, data, run, settle};
 use engine::{
@@ -72,7 +73,7 @@ fn run_followed(core: &mut Core, disk: &MemoryDisk, record: StreamRecord) -> Res
 fn follow(core: &mut Core, record: StreamRecord, tag: u64) {
     // A period that is over, or not begun, has no credit.
     let _ = core.lend_room(record.stream, record.period);
-    core.submit(Op::Follow(Box::new(record)), tag);
+    core.submit(Op::Follow(Box::new(record.into())), tag);
 }
 
 fn status(core: &Core) -> StreamStatus {
@@ -116,6 +117,7 @@ fn change_and_readers_wait_for_both_logs() {
         period: Period(1),
         position,
         ops: vec![LogOp::Write { volume: volume(), lba: Lba(8), data: data(1, 8) }],
+        message: Bytes::new(),
     };
     let durable = StreamEvent::Durable { stream: stream(), period: Period(1), position };
     assert_eq!(events(&mut core), [StreamEvent::Ordered { tag: 1, record: ordered, skipped: Vec::new() }, durable]);
@@ -226,6 +228,7 @@ fn follower_refuses_gaps_and_foreign_volumes() {
         period: Period(number),
         position: Position(position),
         ops: vec![LogOp::Write { volume, lba: Lba(0), data: data(1, 8) }],
+        message: Bytes::new(),
     };
     let follow = |peer: &mut Core, record| run_followed(peer, &disk, record);
     let refused = [
@@ -275,6 +278,7 @@ fn record_that_cannot_be_applied_closes_the_stream() {
         period: Period(1),
         position: Position(position),
         ops: vec![op],
+        message: Bytes::new(),
     };
     let write = |lba| LogOp::Write { volume: volume(), lba: Lba(lba), data: data(lba, 8) };
     let records = [write(0), LogOp::Resize { volume: volume(), blocks: 64 }, write(64), write(8)];
@@ -600,7 +604,7 @@ fn carry(events: Receiver<StreamEvent>, from: Arc<Engine>, to: Arc<Engine>) -> s
         for event in events {
             match event {
                 StreamEvent::Ordered { record, .. } => {
-                    engine::BlockService::submit(&*to, Op::Follow(Box::new(record)), 0, &sink);
+                    engine::BlockService::submit(&*to, Op::Follow(Box::new(record.into())), 0, &sink);
                     engine::BlockService::kick(&*to);
                 }
                 StreamEvent::Durable { stream, period, position } => {

@@ -5,7 +5,7 @@ mod receive;
 use crate::receiving::Receiving;
 use crate::streams::{AttachError, CarrierStatus, Run, Streams};
 use bytes::Bytes;
-use engine::{BlockService, Role, StreamEvent, StreamService, StreamSink};
+use engine::{BlockService, Change, Role, StreamEvent, StreamService, StreamSink};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::runtime::Handle;
@@ -16,7 +16,8 @@ pub trait Replica: BlockService + StreamService {}
 
 impl<T: BlockService + StreamService> Replica for T {}
 
-/// Decides about streams. It is called without any lock, and must not block.
+/// Decides about streams. It is called without any lock, except for
+/// [`values`](CarrierOwner::values), and must not block.
 pub trait CarrierOwner: Send + Sync {
     /// A session with another array, given by its id, has begun. Streams can be attached.
     fn began(&self, array: &str, session: [u8; 16]);
@@ -35,6 +36,31 @@ pub trait CarrierOwner: Send + Sync {
     fn progressed(&self, stream: StreamId);
     /// A stream is not carried any more in a period. That of a follower is closed.
     fn stopped(&self, stream: StreamId, period: Period, reason: &str);
+    /// A record with a message has arrived for a stream that this array follows. Returns the
+    /// catalog values to store in the same log record: only `Put` and `Remove`, as
+    /// [`engine::FollowedRecord::values`]. They take effect if the record does.
+    ///
+    /// Called once for each such record of a period, in the order of positions, also over several
+    /// sessions, before the record is submitted to the engine. Earlier records may not be applied
+    /// yet, so their values may not be visible at the engine: what a message builds upon must be
+    /// known to this value. Where the stream stops in this period, the engine may have applied none
+    /// of the latest records: its position says which ones.
+    ///
+    /// The order of records is locked during the call. It must not call the carrier or wait for a
+    /// thread that does; it may read catalog values of the engine.
+    ///
+    /// # Errors
+    ///
+    /// The message is not understood, or must not take effect. The stream stops with this reason,
+    /// as for a record that cannot be applied: neither this record nor a later one is, the engine's
+    /// stream is closed, and [`stopped`](CarrierOwner::stopped) follows.
+    fn values(
+        &self,
+        stream: StreamId,
+        period: Period,
+        position: Position,
+        message: &Bytes,
+    ) -> Result<Vec<Change>, String>;
 }
 
 /// Carries streams. The engine's mutex may be held when a lock of this value is taken, and never

@@ -40,14 +40,14 @@ pub fn fuzz_records(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::write;
+    use crate::wire::tests::{message, write};
     use link::{Encoder, Frame};
     use testing::Rng;
 
     #[test]
     fn damaged_streams_of_records_cause_no_panic() {
         let mut rng = Rng::new(20_261_127);
-        let records = [write(512), write(4096), write(70_144)];
+        let records = [write(512), write(4096), write(70_144), message(20), message(70_000)];
         for _ in 0..5000 {
             let (mut encoder, mut stream) = (Encoder::default(), BytesMut::new());
             let frames = record_frames(&records[rng.index(records.len())]);

@@ -58,13 +58,13 @@ impl Window {
     }
 }
 
-/// Returns the bytes of data in a record.
+/// Returns the bytes of data in a record, and of its message.
 pub(crate) fn bytes_of(record: &StreamRecord) -> u64 {
     let data = record.ops.iter().map(|op| match op {
         engine::LogOp::Write { data, .. } => data.len() as u64,
         _ => 0,
     });
-    data.sum()
+    data.sum::<u64>() + record.message.len() as u64
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
         let stream = StreamId::new(1).unwrap();
         let data = Bytes::from(vec![0; 512]);
         let ops = vec![LogOp::Write { volume: stream.volume(1), lba: Lba(0), data }];
-        Arc::new(StreamRecord { stream, period: Period(1), position: Position(position), ops })
+        Arc::new(StreamRecord { stream, period: Period(1), position: Position(position), ops, message: Bytes::new() })
     }
 
     fn positions_after(window: &Window, position: u64) -> Option<Vec<u64>> {

@@ -1,13 +1,14 @@
 //! Records and positions of streams as frames of a link.
 //!
-//! The body of a `Record` is a header of 16 bytes and the operations as the log encodes them. What
-//! does not fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
+//! The body of a `Record` is a header of 16 bytes and the operations as the log encodes them. A
+//! message is one operation more, the last one: a value of the catalog without a key. What does not
+//! fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
 //! position, 8 bytes; a `Credit` has bytes, blocks and records, 8 bytes each. Stream and period are
 //! in the header of every frame. A `PodMessage` has a part of a message between the two arrays, which
 //! means nothing here.
 
 use bytes::{Bytes, BytesMut};
-use engine::{Credit, StreamRecord};
+use engine::{Credit, LogOp, MAX_MESSAGE_BYTES, StreamRecord};
 use link::{Frame, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -64,8 +65,9 @@ pub(crate) enum WireError {
 }
 
 /// Returns the most bytes of encoded operations in a period whose records hold `max_payload` bytes
-/// of data.
+/// of data. A record with a message has none.
 pub(crate) fn max_record_bytes(max_payload: u64) -> u32 {
+    let max_payload = max_payload.max(MAX_MESSAGE_BYTES as u64);
     u32::try_from(max_payload.saturating_add(MAX_OPERATION_BYTES)).unwrap_or(u32::MAX)
 }
 
@@ -76,7 +78,7 @@ pub(crate) fn stream_of(frame: &Frame) -> Result<StreamId, WireError> {
 
 /// Returns the frames of a record.
 pub(crate) fn record_frames(record: &StreamRecord) -> Vec<Frame> {
-    let parts = wal::encode_ops(&record.ops);
+    let parts = encoded(record);
     let mut checksum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| checksum.update(part));
     let bytes: usize = parts.iter().map(Bytes::len).sum();
@@ -107,6 +109,35 @@ pub(crate) fn record_frames(record: &StreamRecord) -> Vec<Frame> {
         close(&mut body);
     }
     frames
+}
+
+fn encoded(record: &StreamRecord) -> Vec<Bytes> {
+    if record.message.is_empty() {
+        return wal::encode_ops(&record.ops);
+    }
+    let message = LogOp::Put { key: Bytes::new(), value: record.message.clone() };
+    let ops: Vec<LogOp> = record.ops.iter().cloned().chain([message]).collect();
+    wal::encode_ops(&ops)
+}
+
+/// Takes the message off the operations of a record that has arrived.
+fn take_message(ops: &mut Vec<LogOp>) -> Result<Bytes, WireError> {
+    let is_message = |op: &mut LogOp| matches!(op, LogOp::Put { key, .. } if key.is_empty());
+    let message = match ops.pop_if(is_message) {
+        Some(LogOp::Put { value, .. }) if value.is_empty() => return Err(WireError::Malformed("an empty message")),
+        Some(LogOp::Put { value, .. }) if value.len() > MAX_MESSAGE_BYTES => {
+            return Err(WireError::Malformed("a message of more than 256 KiB"));
+        }
+        Some(LogOp::Put { value, .. }) => value,
+        _ => Bytes::new(),
+    };
+    if ops.iter_mut().any(is_message) {
+        return Err(WireError::Malformed("a message that is not its last operation"));
+    }
+    if ops.iter().any(|op| matches!(op, LogOp::Put { .. } | LogOp::Remove { .. })) {
+        return Err(WireError::Malformed("a value of the catalog"));
+    }
+    Ok(message)
 }
 
 /// Returns the report of a position.
@@ -243,17 +274,22 @@ fn record(stream: StreamId, period: Period, header: RecordHeader, ops: Bytes) ->
         return Err(WireError::Checksum);
     }
     let count = ops.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
-    if count > MAX_OPS {
+    // With a message.
+    if count > MAX_OPS + 1 {
         return Err(WireError::Malformed("too many operations"));
     }
-    let ops = wal::decode_ops(ops).map_err(|_| WireError::Malformed("its operations"))?;
-    Ok(StreamRecord { stream, period, position: Position(header.position.get()), ops })
+    let mut ops = wal::decode_ops(ops).map_err(|_| WireError::Malformed("its operations"))?;
+    let message = take_message(&mut ops)?;
+    if ops.len() > to_usize(MAX_OPS.into()) {
+        return Err(WireError::Malformed("too many operations"));
+    }
+    Ok(StreamRecord { stream, period, position: Position(header.position.get()), ops, message })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use engine::{FillValue, LogOp};
+    use engine::FillValue;
     use testing::{Rng, noise};
     use types::{BlockRange, Lba};
 
@@ -266,7 +302,13 @@ pub(crate) mod tests {
     pub(crate) fn write(bytes: usize) -> StreamRecord {
         let data = Bytes::from(noise(bytes as u64, bytes));
         let ops = vec![LogOp::Write { volume: stream().volume(1), lba: Lba(8), data }];
-        StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops }
+        StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops, message: Bytes::new() }
+    }
+
+    /// A record that makes a volume, with a message of this many bytes.
+    pub(crate) fn message(bytes: usize) -> StreamRecord {
+        let ops = vec![LogOp::Create { volume: stream().volume(2), blocks: 8 }];
+        StreamRecord { ops, message: noise(bytes as u64, bytes).into(), ..write(512) }
     }
 
     fn join(frames: Vec<Frame>, limit: u32) -> Result<Vec<StreamRecord>, WireError> {
@@ -297,7 +339,8 @@ pub(crate) mod tests {
     fn frames_have_the_golden_bytes() {
         let range = BlockRange::new(Lba(8), 16).unwrap();
         let ops = vec![LogOp::Fill { volume: stream().volume(1), range, fill: FillValue::Hole }];
-        let record = StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops };
+        let record =
+            StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops, message: Bytes::new() };
         let frames = record_frames(&record);
         let ops = wal::encode_ops(&record.ops).concat();
         let golden = [
@@ -315,6 +358,52 @@ pub(crate) mod tests {
         let body = "010000000000000002000000000000000300000000000000";
         assert_eq!((credit.kind, types::hex::encode(&credit.body).as_str()), (Kind::Credit, body));
         assert_eq!(lent_total(&credit), Ok(total));
+    }
+
+    #[test]
+    fn message_has_the_golden_bytes() {
+        let record = StreamRecord { message: Bytes::from_static(b"note"), ..message(1) };
+        let frames = record_frames(&record);
+        // Position, length, checksum; two operations: a volume is made, and a value without a key.
+        let golden = "030000000000000022000000841a9fd4\
+                      02000000\
+                      0502000000050000800800000000000000\
+                      0800000000040000006e6f7465";
+        assert_eq!(frames.len(), 1);
+        assert_eq!(types::hex::encode(&frames[0].body), golden);
+        assert_eq!(join(frames, LIMIT), Ok(vec![record]));
+    }
+
+    #[test]
+    fn records_with_messages_round_trip() {
+        for bytes in [1, 4096, 65_536, MAX_MESSAGE_BYTES] {
+            let both = message(bytes);
+            assert_eq!(join(record_frames(&both), max_record_bytes(8192)), Ok(vec![both.clone()]), "{bytes}");
+            let note = StreamRecord { ops: Vec::new(), ..both };
+            assert_eq!(join(record_frames(&note), max_record_bytes(8192)), Ok(vec![note]));
+        }
+        let most = StreamRecord { ops: vec![message(1).ops[0].clone(); 32], ..message(MAX_MESSAGE_BYTES) };
+        assert_eq!(join(record_frames(&most), max_record_bytes(8192)), Ok(vec![most]));
+    }
+
+    #[test]
+    fn values_and_other_messages_are_refused() {
+        let put = |key: &'static str, bytes: usize| LogOp::Put { key: key.into(), value: noise(1, bytes).into() };
+        let many = vec![message(1).ops[0].clone(); 33];
+        let cases = [
+            ("a value of the catalog", vec![put("name", 8)]),
+            ("a value of the catalog", vec![LogOp::Remove { key: "name".into() }, put("", 8)]),
+            ("a message that is not its last operation", vec![put("", 8), put("", 8)]),
+            ("a message that is not its last operation", [vec![put("", 8)], message(1).ops].concat()),
+            ("an empty message", vec![put("", 0)]),
+            ("a message of more than 256 KiB", vec![put("", MAX_MESSAGE_BYTES + 1)]),
+            ("too many operations", many.clone()),
+            ("too many operations", [many, vec![put("", 8)]].concat()),
+        ];
+        for (words, ops) in cases {
+            let record = StreamRecord { ops, ..write(512) };
+            assert_eq!(join(record_frames(&record), LIMIT), Err(WireError::Malformed(words)));
+        }
     }
 
     #[test]
@@ -352,7 +441,7 @@ pub(crate) mod tests {
     fn damaged_frames_cause_no_panic() {
         let mut rng = Rng::new(20_261_127);
         let frames: Vec<Frame> =
-            [512, 70_000 / 512 * 512].into_iter().flat_map(|bytes| record_frames(&write(bytes))).collect();
+            [write(512), write(70_144), message(20), message(70_000)].iter().flat_map(record_frames).collect();
         let mut refused = 0;
         for _ in 0..20_000 {
             let mut assembler = Assembler::default();

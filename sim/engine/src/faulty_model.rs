@@ -328,7 +328,14 @@ fn encode(op: &Op, out: &mut Vec<u8>) {
                 }
             }
         }
-        Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. } | Op::Follow(_) | Op::Delta(_) => {}
+        Op::Read { .. }
+        | Op::Compare { .. }
+        | Op::Flush
+        | Op::Status { .. }
+        | Op::Follow(_)
+        | Op::StreamChange(_)
+        | Op::Sync { .. }
+        | Op::Delta(_) => {}
     }
 }
 

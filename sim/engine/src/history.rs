@@ -322,7 +322,7 @@ pub(crate) fn footprint(op: &Op) -> Footprint {
     let bytes = |volume: &VolumeId, lba: u64, len: usize| vec![(*volume, lba, lba.saturating_add(len as u64 / 512))];
     let (reads, writes) = match op {
         // Records of a peer have a simulation of their own.
-        Op::Flush | Op::Follow(_) | Op::Delta(_) => (Vec::new(), Vec::new()),
+        Op::Flush | Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) => (Vec::new(), Vec::new()),
         Op::Read { volume, range } => (of(volume, range), Vec::new()),
         Op::Compare { volume, lba, data } => (bytes(volume, lba.0, data.len()), Vec::new()),
         Op::Status { volume, lba, .. } => (vec![(*volume, lba.0, u64::MAX)], Vec::new()),
@@ -407,7 +407,7 @@ fn narrow(state: &mut OracleState, contents: &mut Contents, volume: VolumeId, ra
 fn may_lack_space(op: &Op) -> bool {
     match op {
         Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. } | Op::Unmap { .. } => false,
-        Op::Follow(_) | Op::Delta(_) => false,
+        Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) => false,
         Op::Write { .. }
         | Op::WriteSame { .. }
         | Op::Zero { .. }
@@ -454,7 +454,9 @@ pub fn describe(op: &Op) -> String {
             )
         }
         Op::Flush => "flush".to_owned(),
-        Op::Follow(record) => format!("follow {} {}", record.stream, record.position),
+        Op::Follow(followed) => format!("follow {} {}", followed.record.stream, followed.record.position),
+        Op::StreamChange(change) => format!("change of {}", change.stream),
+        Op::Sync { volume, range, .. } => format!("sync {volume} {}", at(range)),
         Op::Delta(op) => format!("{op:?}"),
         Op::Status { volume, lba, limit } => format!("status {volume} {} limit {limit}", lba.0),
         Op::Change(changes) => changes.iter().map(describe_change).collect::<Vec<_>>().join(", "),

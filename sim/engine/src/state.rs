@@ -216,7 +216,9 @@ impl OracleState {
             }
             Op::Copy { source, from, destination, to } => self.copy(*source, *from, *destination, *to),
             Op::Flush => Ok(Expected::Done),
-            Op::Follow(_) | Op::Delta(_) => Err(OpError::Malformed("no such stream")),
+            Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) => {
+                Err(OpError::Malformed("no such stream"))
+            }
             Op::Status { volume, lba, limit } => {
                 let volume = self.volume(*volume)?;
                 volume.inside(*lba, LBA_LEN)?;
@@ -385,6 +387,7 @@ pub fn summary(reply: &Result<Reply, OpError>) -> String {
         Ok(Reply::Done) => "done".to_owned(),
         Ok(Reply::Data(data)) => format!("{} bytes", data.len()),
         Ok(Reply::Extents(extents)) => format!("{} extents", extents.len()),
+        Ok(Reply::Synced { blocks }) => format!("{blocks} blocks in step"),
         Err(error) => format!("'{error}'"),
     }
 }

@@ -12,6 +12,10 @@ impl StreamService for Engine {
         self.shared.locked(|core| core.create_stream(stream))
     }
 
+    fn remove_stream(&self, stream: StreamId) -> Result<(), OpError> {
+        self.shared.locked(|core| core.remove_stream(stream))
+    }
+
     fn begin_period(&self, stream: StreamId, new: NewPeriod) -> Result<(), OpError> {
         self.shared.locked(|core| core.begin_period(stream, new))
     }

@@ -21,13 +21,14 @@ use crate::service::OpError;
 use blockmap::{Ref, SLOT_PAGE_BYTES};
 use bytes::Bytes;
 use ondisk::{
-    ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestVolume, PATCH_HEADER_BYTES, PageLocation,
-    PatchList, PatchWriter, SUPERBLOCK_COPIES, SegmentWriter, SlotSums, Superblock, append_lists, encode_manifest,
-    superblock_offset,
+    ArrayGeometry, MAX_MANIFEST_RUNS, ManifestRun, ManifestSegment, ManifestStream, ManifestVolume, PATCH_HEADER_BYTES,
+    PageLocation, PatchList, PatchWriter, SUPERBLOCK_COPIES, SegmentWriter, SlotSums, Superblock, append_lists,
+    encode_manifest, superblock_offset,
 };
 use patch_lists::{PatchLists, ROOM_PART};
 use platform::Durability;
 use std::collections::BTreeSet;
+use types::VolumeId;
 
 /// Most bytes of a segment in the manifest.
 const SEGMENT_ENTRY_BYTES: u64 = 25;
@@ -263,14 +264,15 @@ impl Checkpointer {
         self.store_moved_parts(state, pool, dispatcher)?;
         self.store_patches(patches, state, pool, dispatcher)?;
         pool.mark_dying();
-        let manifest = Bytes::from(self.encode_manifest(state, pool));
+        let streams = state.streams.listed(self.freezes);
+        let manifest = Bytes::from(self.encode_manifest(&streams, state, pool));
         self.manifest_runs = self.write_manifest(&manifest, state, pool, dispatcher)?;
         self.superblock = Some(Superblock {
             array: state.array,
             sequence: self.sequence + 1,
             geometry: state.geometry,
             log: log.position(),
-            has_streams: !state.streams.is_empty(),
+            has_streams: !streams.is_empty(),
             has_patches: !self.patches.is_empty(),
             // Older lists may have such patches although this array would make none.
             has_interior_patches: !self.patches.is_empty()
@@ -281,10 +283,16 @@ impl Checkpointer {
         Some(())
     }
 
-    fn encode_manifest(&self, state: &ArrayState, pool: &Pool) -> Vec<u8> {
+    fn encode_manifest(&self, streams: &[ManifestStream], state: &ArrayState, pool: &Pool) -> Vec<u8> {
+        // A stream that is left out takes its deltas along. They have no pages.
+        let is_left_out = |id: &VolumeId| {
+            let stream = id.stream().filter(|_| id.is_delta());
+            stream.is_some_and(|stream| state.streams.is_left_out(stream, self.freezes))
+        };
         let mut volumes: Vec<ManifestVolume> = state
             .volumes
             .iter()
+            .filter(|(id, _)| !is_left_out(id))
             .map(|(id, volume)| ManifestVolume {
                 id: *id,
                 blocks: volume.blocks,
@@ -322,7 +330,7 @@ impl Checkpointer {
             &self.directory_pages,
             &drops,
         );
-        append_lists(&mut manifest, &self.patches.lists(), &state.streams.listed());
+        append_lists(&mut manifest, &self.patches.lists(), streams);
         manifest
     }
 

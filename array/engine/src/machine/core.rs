@@ -13,12 +13,14 @@ mod paging_tests;
 mod preload;
 mod query;
 mod recover;
+mod removal;
 mod request;
 mod scrub;
 pub(crate) mod scrub_contents;
 #[cfg(test)]
 mod stop_tests;
 mod streams;
+mod sync;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +35,7 @@ use super::scheduler::Scheduler;
 use super::space::clean::CleanContext;
 use super::space::{Space, View};
 use super::state::ArrayState;
+use super::volume::Volume;
 use crate::delta_op::DeltaOp;
 use crate::service::{Change, Op, OpError};
 use std::sync::Arc;

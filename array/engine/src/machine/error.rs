@@ -4,7 +4,7 @@ use blockmap::AuditViolation;
 use ondisk::SuperblockError;
 use platform::DiskError;
 use thiserror::Error;
-use types::VolumeId;
+use types::{StreamId, VolumeId};
 use wal::LogLoss;
 
 /// Why an array could not be created.
@@ -85,6 +85,9 @@ pub enum AuditError {
     /// A delta has no volume, or is smaller than its volume.
     #[error("delta {0} has no volume, or a larger one")]
     WrongDelta(VolumeId),
+    /// Another number of deltas has blocks.
+    #[error("the deltas of {0} that have blocks are counted wrong")]
+    WrongDeltas(StreamId),
     /// A page of the slot table cannot be read.
     #[error("cannot read page {0} of the slot table")]
     UnreadableSlots(u32),

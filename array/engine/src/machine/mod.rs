@@ -51,6 +51,7 @@ mod state;
 mod steps;
 mod summary_chain;
 mod survey;
+mod sync_step;
 mod task;
 mod volume;
 mod work;

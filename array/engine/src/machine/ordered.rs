@@ -12,20 +12,24 @@
 mod account;
 mod credit;
 mod forms;
+mod leaving;
+mod removal;
 mod tail;
 
-pub(crate) use account::{Credited, Room};
-pub(crate) use forms::{FULL_DELTA_BLOCKS, is_of_delta, is_volume_change, volumes_of};
+pub(crate) use account::{Credited, Outgoing, Room};
+pub(crate) use forms::{FULL_DELTA_BLOCKS, is_for_peer, is_of_delta, is_volume_change, volumes_of};
+pub(crate) use removal::Removal;
 
 use super::io::TaskId;
 use super::steps::UNMAP_STEP_RANGES;
 use crate::delta_op::{DeltaMode, DeltaOp};
 use crate::service::{Change, Op, OpError};
 use crate::stream_credit::Credit;
-use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
+use crate::stream_record::{FollowedRecord, MAX_FOLLOWED_OPS, StreamChange, StreamRecord};
 use crate::stream_service::{Gate, NewPeriod, Role, StreamStatus};
 use account::Account;
-use forms::{check_record, ranges_for_tail, reads_earlier, volume_of_delta_op};
+use bytes::Bytes;
+use forms::{check_change, check_record, is_value, ranges_for_tail, reads_earlier, volume_of_delta_op};
 use ondisk::{ManifestStream, ManifestTail, manifest_stream_bytes};
 use std::collections::{BTreeMap, VecDeque};
 use tail::Tail;
@@ -83,6 +87,8 @@ struct OrderedStream {
     stored_with: u64,
     is_ready: bool,
     is_hurt: bool,
+    /// It is being removed.
+    removal: Option<Removal>,
     tail: Tail,
     /// Last position that a followed record was submitted with.
     entered: Position,
@@ -111,6 +117,7 @@ impl OrderedStream {
             stored_with: 0,
             is_ready: true,
             is_hurt: false,
+            removal: None,
             tail: Tail::default(),
             entered: last,
             unflushed: VecDeque::new(),
@@ -134,6 +141,7 @@ impl OrderedStream {
         let continues_alone = self.role == Role::Sequencer && (new.role, new.gate) == (Role::Sequencer, Gate::Local);
         let is_closed = self.gate == Gate::Closed;
         let refusals = [
+            (self.removal.is_some(), "the stream is being removed"),
             (!self.is_ready, "the stream is not stored in a checkpoint yet"),
             (new.gate == Gate::Closed, "a period does not begin closed"),
             (new.max_payload < MIN_PAYLOAD, "records of the period hold too few bytes"),
@@ -197,9 +205,10 @@ impl OrderedStreams {
         Self { streams: streams.collect(), max_tail, promised: Credit::default() }
     }
 
-    /// Returns the streams as a manifest lists them.
-    pub(crate) fn listed(&self) -> Vec<ManifestStream> {
-        let listed = self.streams.iter().map(|(id, stream)| ManifestStream {
+    /// Returns the streams as the manifest of the checkpoint of this number lists them.
+    pub(crate) fn listed(&self, checkpoint: u64) -> Vec<ManifestStream> {
+        let listed = self.streams.iter().filter(|(_, stream)| !stream.is_left_out(checkpoint));
+        let listed = listed.map(|(id, stream)| ManifestStream {
             id: *id,
             period: stream.period,
             position: stream.last,
@@ -287,18 +296,20 @@ impl OrderedStreams {
             | Op::Unmap { volume, .. }
             | Op::CompareAndWrite { volume, .. }
             | Op::Or { volume, .. }
+            | Op::Sync { volume, .. }
             | Op::Copy { destination: volume, .. } => self.of_volume(*volume),
             Op::Change(changes) => {
                 changes.iter().flat_map(volumes_of).flatten().find_map(|volume| self.of_volume(volume))
             }
-            Op::Follow(record) => Some(record.stream),
+            Op::StreamChange(change) => Some(change.stream),
+            Op::Follow(followed) => Some(followed.record.stream),
             _ => None,
         }
     }
 
     /// Returns why a request cannot be executed in the present state of its stream.
     pub(crate) fn admit(&self, op: &Op) -> Result<(), OpError> {
-        if self.is_empty() && !matches!(op, Op::Follow(_) | Op::Delta(_)) {
+        if self.is_empty() && !matches!(op, Op::Follow(_) | Op::Delta(_) | Op::StreamChange(_) | Op::Sync { .. }) {
             return Ok(());
         }
         match op {
@@ -317,20 +328,52 @@ impl OrderedStreams {
                 _ => Err(OpError::Malformed("a copy from or to a volume of another stream, or of none")),
             },
             Op::Change(changes) => self.admit_changes(changes),
-            Op::Follow(record) => {
-                check_record(record)?;
-                let stream = self.open(record.stream, Some(Role::Follower))?;
-                if record.ops.is_empty() && stream.gate == Gate::Both {
-                    return Err(OpError::Malformed("a mark, but both arrays have every change of the period"));
-                }
-                if record.period == stream.period && record.position > stream.last {
-                    return Ok(());
-                }
-                Err(OpError::Unavailable("the record is of another period, or was applied already"))
+            Op::StreamChange(change) => {
+                check_change(change)?;
+                self.open(change.stream, Some(Role::Sequencer)).map(drop)
             }
+            Op::Follow(followed) => self.admit_record(followed),
+            Op::Sync { volume, period, .. } => self.admit_sync(*volume, *period),
             Op::Delta(delta) => self.admit_delta(delta),
             Op::Flush => Ok(()),
         }
+    }
+
+    fn admit_record(&self, followed: &FollowedRecord) -> Result<(), OpError> {
+        check_record(followed)?;
+        let record = &followed.record;
+        let stream = self.open(record.stream, Some(Role::Follower))?;
+        if record.is_mark() && stream.gate == Gate::Both {
+            return Err(OpError::Malformed("a mark, but both arrays have every change of the period"));
+        }
+        if record.period == stream.period && record.position > stream.last {
+            return Ok(());
+        }
+        Err(OpError::Unavailable("the record is of another period, or was applied already"))
+    }
+
+    /// Checks that the content of a volume can be sent.
+    fn admit_sync(&self, volume: VolumeId, period: Period) -> Result<(), OpError> {
+        let stream = self.of_hosted(volume)?.ok_or(OpError::Malformed("the volume is in no stream"))?;
+        let stream = self.open(stream, Some(Role::Sequencer))?;
+        if stream.period != period {
+            return Err(OpError::Unavailable("another period has begun"));
+        }
+        let is_source = stream.delta == DeltaMode::Source;
+        if is_source { Ok(()) } else { Err(OpError::Unavailable("this array is not the source of its peer")) }
+    }
+
+    /// Returns why a change of a stream cannot be ordered as its next record. `has_delta` if a
+    /// delta of the stream has a block.
+    pub(crate) fn check_next(&self, change: &StreamChange, has_delta: bool) -> Result<(), OpError> {
+        let next = self.streams.get(&change.stream).map(|stream| stream.last.next());
+        if change.position.is_some() && change.position != next {
+            return Err(OpError::Unavailable("the next position of the stream is another one"));
+        }
+        if change.needs_empty_deltas && has_delta {
+            return Err(OpError::Unavailable("a delta is not empty"));
+        }
+        Ok(())
     }
 
     /// Checks that a request about deltas is possible in the present state of its stream.
@@ -351,7 +394,11 @@ impl OrderedStreams {
         let stream = self.of_hosted(volume)?.ok_or(OpError::Malformed("the volume is in no stream"))?;
         match op {
             DeltaOp::Add { .. } => has_delta(self.open(stream, Some(Role::Sequencer))?),
-            DeltaOp::Clear { period, .. } => is_present(stream, *period),
+            DeltaOp::Clear { period, .. } => {
+                let is_kept = self.streams.get(&stream).is_none_or(|held| held.removal.is_none());
+                let kept = if is_kept { Ok(()) } else { Err(OpError::Unavailable("the stream is being removed")) };
+                kept.and(is_present(stream, *period))
+            }
             _ => Ok(()),
         }
     }
@@ -360,7 +407,6 @@ impl OrderedStreams {
     fn admit_changes(&self, changes: &[Change]) -> Result<(), OpError> {
         let streams = || changes.iter().flat_map(volumes_of).flatten().map(|volume| self.of_volume(volume));
         let Some(stream) = streams().flatten().next() else { return Ok(()) };
-        let is_value = |change: &Change| matches!(change, Change::Put { .. } | Change::Remove { .. });
         if streams().any(|other| other != Some(stream)) || changes.iter().any(is_value) {
             return Err(OpError::Malformed("a change of a stream's volumes with another volume, or with a value"));
         }
@@ -440,10 +486,10 @@ impl OrderedStreams {
         entry: StreamEntry,
         ops: &[LogOp],
         lsn: Lsn,
-        is_skipped: bool,
+        outgoing: Outgoing,
     ) -> Option<(StreamRecord, Vec<LogOp>)> {
-        self.use_credit(entry.stream, ops, is_skipped);
-        let max_tail = self.max_tail;
+        self.use_credit(entry.stream, ops, &outgoing);
+        let (max_tail, is_skipped) = (self.max_tail, matches!(outgoing, Outgoing::Mark));
         let stream = self.streams.get_mut(&entry.stream)?;
         debug_assert!(stream.gate != Gate::Closed && entry.position == stream.last.next());
         stream.add(entry, ops, max_tail, is_skipped);
@@ -452,9 +498,13 @@ impl OrderedStreams {
         let StreamEntry { stream: id, period, position, .. } = entry;
         let is_ordered = stream.role == Role::Sequencer;
         is_ordered.then(|| {
-            let ops = ops.iter().filter(|op| !is_of_delta(op)).cloned().collect();
-            let (ops, skipped) = if is_skipped { (Vec::new(), ops) } else { (ops, Vec::new()) };
-            (StreamRecord { stream: id, period, position, ops }, skipped)
+            let on_volumes = || ops.iter().filter(|op| is_for_peer(op)).cloned().collect();
+            let (ops, message, skipped) = match outgoing {
+                Outgoing::Operations(message) => (on_volumes(), message, Vec::new()),
+                Outgoing::Content(content) => (content, Bytes::new(), Vec::new()),
+                Outgoing::Mark => (Vec::new(), Bytes::new(), on_volumes()),
+            };
+            (StreamRecord { stream: id, period, position, ops, message }, skipped)
         })
     }
 
@@ -626,8 +676,8 @@ impl OrderedStreams {
     }
 
     /// Returns the state of a stream, on an array that logs `max_payload` bytes of data in a
-    /// record.
-    pub(crate) fn status(&self, stream: StreamId, max_payload: u64) -> Option<StreamStatus> {
+    /// record. `has_delta` if a delta of the stream has a block.
+    pub(crate) fn status(&self, stream: StreamId, max_payload: u64, has_delta: bool) -> Option<StreamStatus> {
         let stream = self.streams.get(&stream)?;
         Some(StreamStatus {
             period: stream.period,
@@ -639,6 +689,7 @@ impl OrderedStreams {
             gate: stream.gate,
             delta: stream.delta,
             awaits_tail: stream.awaits_tail,
+            is_delta_empty: !has_delta,
             max_payload,
             lent: stream.account.lent,
             used: stream.account.used,

@@ -140,7 +140,7 @@ impl Scheduler {
     /// Replies to a task that waited for its records, which are committed now.
     pub(crate) fn committed(&mut self, id: TaskId, dispatcher: &mut Dispatcher) {
         let Some(mut task) = self.tasks.remove(&id) else { return };
-        let result = task.failure.take().map_or(Ok(Reply::Done), Err);
+        let result = task.failure.take().map_or_else(|| Ok(task.reply()), Err);
         dispatcher.complete(task.tag, result);
         self.release(id, &mut task);
     }
@@ -169,17 +169,22 @@ impl Scheduler {
             self.runnable.push_back(id);
         }
         match &task.op {
-            Op::Change(changes) => changes.iter().for_each(|change| {
-                if let Change::DeleteVolume { volume } = change {
-                    self.locks.forget(*volume);
-                }
-            }),
-            Op::Follow(record) => record.ops.iter().for_each(|op| {
+            Op::Change(changes) => self.forget_deleted(changes),
+            Op::StreamChange(change) => self.forget_deleted(&change.changes),
+            Op::Follow(followed) => followed.record.ops.iter().for_each(|op| {
                 if let LogOp::Delete { volume } = op {
                     self.locks.forget(*volume);
                 }
             }),
             _ => {}
+        }
+    }
+
+    fn forget_deleted(&mut self, changes: &[Change]) {
+        for change in changes {
+            if let Change::DeleteVolume { volume } = change {
+                self.locks.forget(*volume);
+            }
         }
     }
 

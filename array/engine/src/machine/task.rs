@@ -3,6 +3,7 @@
 use super::locks::{Claim, Claims, add_claim};
 use super::ranges::fill_of;
 use super::steps::{COPY_DATA_STEP_BLOCKS, COPY_STEP_BLOCKS, UNMAP_STEP_RANGES, copy_step, unmap_step};
+use super::sync_step::SyncStep;
 use crate::delta_op::DeltaOp;
 use crate::service::{Change, Op, OpError, Reply, Tag};
 use bytes::Bytes;
@@ -45,7 +46,8 @@ pub(crate) struct Task {
     pub(crate) fetched: SmallVec<[Bytes; 2]>,
     /// Pages that it waits for.
     pub(crate) loads: usize,
-    /// Blocks of a copy, or ranges of an UNMAP, that earlier steps have done.
+    /// Blocks of a copy, or ranges of an UNMAP, that earlier steps have done. Blocks whose content
+    /// was sent to the peer.
     pub(crate) done: u64,
     /// One of the pages that it waits for cannot be read.
     pub(crate) has_lost: bool,
@@ -56,6 +58,8 @@ pub(crate) struct Task {
     pub(crate) is_coarse: bool,
     /// It is in the queue of those that wait for credit.
     pub(crate) awaits_credit: bool,
+    /// The content that it sends to the peer.
+    pub(crate) sync: Option<Box<SyncStep>>,
     /// Why a request in steps ends early. Reported when the completed steps are durable: a reader
     /// must not see them before.
     pub(crate) failure: Option<OpError>,
@@ -76,6 +80,7 @@ impl Task {
             is_for_delta: false,
             is_coarse: false,
             awaits_credit: false,
+            sync: None,
             failure: None,
         }
     }
@@ -91,7 +96,7 @@ impl Task {
 
     /// Continues without the pages of deltas, if possible. A removal of blocks is not: it fails.
     pub(crate) fn become_coarse(&mut self) -> bool {
-        let is_removal = matches!(self.op, Op::Delta(DeltaOp::Clear { .. } | DeltaOp::Next { .. }));
+        let is_removal = matches!(self.op, Op::Delta(DeltaOp::Clear { .. } | DeltaOp::Next { .. }) | Op::Sync { .. });
         !is_removal && !std::mem::replace(&mut self.is_coarse, true)
     }
 
@@ -107,6 +112,14 @@ impl Task {
             }
             Op::Unmap { .. } | Op::Delta(_) => self.done += UNMAP_STEP_RANGES as u64,
             _ => {}
+        }
+    }
+
+    /// Returns the reply when its changes are committed.
+    pub(crate) fn reply(&self) -> Reply {
+        match &self.op {
+            Op::Sync { .. } => Reply::Synced { blocks: self.done },
+            _ => Reply::Done,
         }
     }
 
@@ -165,9 +178,15 @@ impl Task {
                 Ok((record, self.done + step.blocks == from.blocks()))
             }
             Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
-            Op::Follow(record) => Ok((record.ops.clone(), true)),
+            Op::StreamChange(change) => {
+                Ok((change.changes.iter().chain(&change.values).map(log_change).collect(), true))
+            }
+            Op::Follow(followed) => {
+                let values = followed.values.iter().map(log_change);
+                Ok((followed.record.ops.iter().cloned().chain(values).collect(), true))
+            }
             Op::WriteSame { .. } | Op::Zero { .. } => Ok((Vec::new(), true)),
-            Op::Read { .. } | Op::Flush | Op::Status { .. } | Op::Delta(_) => {
+            Op::Read { .. } | Op::Flush | Op::Status { .. } | Op::Delta(_) | Op::Sync { .. } => {
                 Err(Err(OpError::Malformed("not a change")))
             }
         }
@@ -181,7 +200,7 @@ pub(crate) fn must_be_durable(op: &Op) -> bool {
         // Hosts lock with these: a crash must not grant a lock twice.
         Op::CompareAndWrite { .. } | Op::Or { .. } => true,
         // Administrative changes are never cached.
-        Op::Change(_) | Op::Delta(_) => true,
+        Op::Change(_) | Op::StreamChange(_) | Op::Delta(_) | Op::Sync { .. } => true,
         _ => false,
     }
 }
@@ -198,7 +217,10 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
         add_claim(&mut claims, Claim { volume, start, end: start + blocks });
     };
     match op {
-        Op::Read { volume, range } | Op::WriteSame { volume, range, .. } | Op::Zero { volume, range } => {
+        Op::Read { volume, range }
+        | Op::WriteSame { volume, range, .. }
+        | Op::Zero { volume, range }
+        | Op::Sync { volume, range, .. } => {
             add(*volume, range.start().0, range.blocks());
         }
         Op::Write { volume, lba, data, .. } | Op::Or { volume, lba, data, .. } | Op::Compare { volume, lba, data } => {
@@ -218,18 +240,9 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
             }
         }
         Op::Status { volume, lba, .. } => add(*volume, lba.0, 1),
-        Op::Change(changes) => {
-            for change in changes {
-                if let Change::CreateVolume { volume, .. }
-                | Change::DeleteVolume { volume }
-                | Change::ResizeVolume { volume, .. }
-                | Change::CopyVolume { destination: volume, .. } = change
-                {
-                    add_claim(&mut claims, Claim::whole(*volume));
-                }
-            }
-        }
-        Op::Follow(record) => record.ops.iter().for_each(|op| match op {
+        Op::Change(changes) => claim_changed(changes, &mut claims),
+        Op::StreamChange(change) => claim_changed(&change.changes, &mut claims),
+        Op::Follow(followed) => followed.record.ops.iter().for_each(|op| match op {
             LogOp::Write { volume, lba, data } => add(*volume, lba.0, data.len() as u64 / LBA_BYTES),
             LogOp::Fill { volume, range, .. } | LogOp::Same { volume, range, .. } => {
                 add(*volume, range.start().0, range.blocks());
@@ -245,6 +258,19 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
         Op::Delta(_) | Op::Flush => {}
     }
     claims
+}
+
+/// Claims the volumes that these changes make, remove, replace or resize.
+fn claim_changed(changes: &[Change], claims: &mut Claims) {
+    for change in changes {
+        if let Change::CreateVolume { volume, .. }
+        | Change::DeleteVolume { volume }
+        | Change::ResizeVolume { volume, .. }
+        | Change::CopyVolume { destination: volume, .. } = change
+        {
+            add_claim(claims, Claim::whole(*volume));
+        }
+    }
 }
 
 fn written_data(op: &LogOp) -> Option<Bytes> {

@@ -1,9 +1,10 @@
 //! The volumes and the number of blocks mapped in all of them.
 
+use super::ordered::FULL_DELTA_BLOCKS;
 use blockmap::Root;
 use rustc_hash::FxHashMap;
 use std::ops::Deref;
-use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES, VolumeId};
+use types::{LBA_BYTES, LBAS_PER_BLOCK, MAX_VOLUME_BYTES, StreamId, VolumeId};
 
 /// A volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) struct Volumes {
     by_id: FxHashMap<VolumeId, Volume>,
     /// Wider than the count of one volume, because counts read from a drive may be forged.
     mapped: u128,
+    /// Deltas that have blocks, by stream.
+    lacking: FxHashMap<StreamId, u64>,
 }
 
 impl Deref for Volumes {
@@ -43,9 +46,36 @@ impl Volumes {
         u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
+    /// True if a delta of this stream has blocks.
+    pub(crate) fn has_delta(&self, stream: StreamId) -> bool {
+        self.lacking.get(&stream).is_some_and(|deltas| *deltas > 0)
+    }
+
+    /// Returns a stream with another number of deltas that have blocks than is known, for the
+    /// auditor.
+    pub(crate) fn miscounted(&self) -> Option<StreamId> {
+        let mut found = FxHashMap::default();
+        for stream in self.iter().filter(|(id, held)| is_lacking(**id, held)).filter_map(|(id, _)| id.stream()) {
+            *found.entry(stream).or_default() += 1;
+        }
+        let count = |counts: &FxHashMap<StreamId, u64>, stream| counts.get(stream).copied().unwrap_or(0);
+        let mut streams = found.keys().chain(self.lacking.keys());
+        streams.find(|stream| count(&found, stream) != count(&self.lacking, stream)).copied()
+    }
+
+    /// Counts a delta that has changed.
+    fn recount(&mut self, id: VolumeId, before: Option<&Volume>, after: Option<&Volume>) {
+        let Some(stream) = id.stream().filter(|_| id.is_delta()) else { return };
+        let is_counted = |held: Option<&Volume>| held.is_some_and(|held| is_lacking(id, held));
+        let deltas = self.lacking.entry(stream).or_default();
+        *deltas += u64::from(is_counted(after));
+        *deltas -= u64::from(is_counted(before));
+    }
+
     /// Adds or replaces a volume, and returns the one that it replaces.
     pub(crate) fn insert(&mut self, id: VolumeId, volume: Volume) -> Option<Volume> {
         let before = self.by_id.insert(id, volume);
+        self.recount(id, before.as_ref(), Some(&volume));
         self.mapped += counted(id, &volume.root);
         self.mapped -= before.map_or(0, |before| counted(id, &before.root));
         before
@@ -53,6 +83,7 @@ impl Volumes {
 
     pub(crate) fn remove(&mut self, id: VolumeId) -> Option<Volume> {
         let before = self.by_id.remove(&id)?;
+        self.recount(id, Some(&before), None);
         self.mapped -= counted(id, &before.root);
         Some(before)
     }
@@ -62,9 +93,18 @@ impl Volumes {
         if let Some(volume) = self.by_id.get_mut(&id) {
             self.mapped += counted(id, &root);
             self.mapped -= counted(id, &volume.root);
-            volume.root = root;
+            let before = std::mem::replace(&mut volume.root, root);
+            if id.is_delta() {
+                let after = *volume;
+                self.recount(id, Some(&Volume { root: before, ..after }), Some(&after));
+            }
         }
     }
+}
+
+/// True for a delta that has blocks.
+pub(crate) fn is_lacking(id: VolumeId, held: &Volume) -> bool {
+    id.is_delta() && (held.root.mapped > 0 || held.blocks == FULL_DELTA_BLOCKS)
 }
 
 /// Returns the mapped blocks of a volume that count in the sum.

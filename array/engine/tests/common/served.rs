@@ -1,9 +1,9 @@
 //! An array that serves a stream with deltas.
 
-use super::{MemoryDisk, create, data, run, settle};
+use super::{MemoryDisk, create, data, perform, run, settle};
 use engine::{
-    Change, Core, Credit, DeltaMode, DeltaOp, Extent, ExtentState, Gate, NewPeriod, Op, OpError, Reply, Role,
-    StreamEvent, StreamRecord, WHOLE_VOLUME_BLOCKS,
+    Action, Change, Core, Credit, DeltaMode, DeltaOp, Extent, ExtentState, Gate, Io, NewPeriod, Op, OpError, Reply,
+    Role, StreamEvent, StreamRecord, WHOLE_VOLUME_BLOCKS,
 };
 use ondisk::ArrayGeometry;
 use types::{BlockRange, Lba, Period, StreamId, VolumeId};
@@ -124,6 +124,33 @@ impl Served {
         }
         assert_eq!(from, end);
         found
+    }
+
+    /// Runs the array until it has written to its drive this many times. True if it has no work
+    /// before.
+    pub(crate) fn run_writes(&mut self, writes: usize) -> bool {
+        let mut done = 0;
+        loop {
+            self.core.kick();
+            self.core.tick();
+            let mut actions = Vec::new();
+            self.core.poll(&mut actions);
+            if actions.is_empty() && !self.core.wants_tick() {
+                return true;
+            }
+            for action in actions {
+                match action {
+                    Action::Io { io: Io::Write { .. }, .. } if done == writes => return false,
+                    Action::Io { id, io } => {
+                        done += usize::from(matches!(io, Io::Write { .. }));
+                        self.core.io_done(id, perform(&self.disk, &io));
+                    }
+                    Action::Work { id, work } => self.core.worked(id, work.perform(&self.disk)),
+                    Action::Fetch { id, plan } => self.core.fetched(id, plan.execute(&self.disk)),
+                    Action::Complete { .. } | Action::Read(_) => {}
+                }
+            }
+        }
     }
 
     /// Ends the array after its last record, and opens it again.

@@ -4,7 +4,7 @@ use super::Carrier;
 use crate::outbox::Outbox;
 use crate::window::bytes_of;
 use crate::wire::{WireError, durable_position, lent_total, max_record_bytes, stream_of};
-use engine::{MAX_TRANSFER_BYTES, Op, OpError, Reply, Role, Sink, StreamRecord, Tag};
+use engine::{Change, FollowedRecord, MAX_TRANSFER_BYTES, Op, OpError, Reply, Role, Sink, StreamRecord, Tag};
 use link::{Frame, Kind, PodReceiver, PodSession};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -126,23 +126,46 @@ impl Carrier {
             Some(carried) => carried.arrive(&record)?,
             None => return Ok(()),
         }
-        let sink = Followed { carrier: self.this.clone(), stream, period, bytes: bytes_of(&record) };
-        let sink: Arc<dyn Sink> = Arc::new(sink);
-        self.engine.submit(Op::Follow(Box::new(record)), position.0, &sink);
+        let followed = Followed { carrier: self.this.clone(), stream, period, bytes: bytes_of(&record) };
+        match self.values_of(&record) {
+            Ok(values) => {
+                let sink: Arc<dyn Sink> = Arc::new(followed);
+                self.engine.submit(Op::Follow(Box::new(FollowedRecord { record, values })), position.0, &sink);
+            }
+            Err(reason) => self.stop_following(&followed, &reason),
+        }
         Ok(())
+    }
+
+    /// Returns the values that are stored with a record. The order of records is locked.
+    fn values_of(&self, record: &StreamRecord) -> Result<Vec<Change>, String> {
+        if record.message.is_empty() {
+            return Ok(Vec::new());
+        }
+        let owner = self.owner.get().ok_or("nothing reads its message")?;
+        owner.values(record.stream, record.period, record.position, &record.message)
     }
 
     /// The engine has finished a record. If it could not apply the record, nothing after it may be
     /// applied: the stream is closed.
     fn followed(&self, followed: &Followed, result: Result<Reply, OpError>) {
+        match result {
+            Ok(_) => {
+                self.streams.lock().finished(followed.stream, followed.period, followed.bytes, false);
+            }
+            Err(error) => self.stop_following(followed, &error.to_string()),
+        }
+    }
+
+    /// A record cannot be applied.
+    fn stop_following(&self, followed: &Followed, reason: &str) {
         let Followed { stream, period, bytes, .. } = *followed;
-        let was_stopped = self.streams.lock().finished(stream, period, bytes, result.is_err());
-        if let Some(error) = result.err().filter(|_| was_stopped) {
+        if self.streams.lock().finished(stream, period, bytes, true) {
             if self.engine.stream_status(stream).is_some_and(|status| status.period == period) {
                 // The engine has closed it already unless it refused the record at once.
                 let _ = self.engine.close_stream(stream);
             }
-            self.report_stopped(stream, period, format!("a record cannot be applied: {error}"));
+            self.report_stopped(stream, period, format!("a record cannot be applied: {reason}"));
         }
     }
 }

@@ -73,6 +73,12 @@ impl CarrierOwner for TestOwner {
     fn stopped(&self, _: StreamId, _: Period, reason: &str) {
         let _ = self.stopped.send(reason.to_owned());
     }
+    fn values(&self, _: StreamId, _: Period, position: Position, message: &Bytes) -> Result<Vec<Change>, String> {
+        if message.starts_with(b"refuse") {
+            return Err("the message says so".to_owned());
+        }
+        Ok(vec![Change::Put { key: format!("message {position}").into_bytes(), value: message.to_vec() }])
+    }
 }
 
 /// An array.

@@ -310,7 +310,7 @@ impl<'a> World<'a> {
     fn follow(&mut self, node: usize, record: StreamRecord) -> Result<(), SimViolation> {
         let (period, position) = (record.period, record.position);
         self.nodes[node].given(period, position, record.ops.clone());
-        self.submit(node, Op::Follow(Box::new(record)), Open::Follow)?;
+        self.submit(node, Op::Follow(Box::new(record.into())), Open::Follow)?;
         if self.bug == Some(PairBug::AckBeforeFlush) && self.mode == Mode::Sync {
             self.inbox[1 - node].push_back(Message::Durable(period, position));
         }

@@ -3,6 +3,7 @@
 
 use super::Core;
 use crate::machine::dirty::{ALL_SECTORS, DirtyBlock, Origin};
+use crate::machine::ordered::Outgoing;
 use crate::machine::plan::{Part, ReadPlan, Run, patch};
 use crate::machine::ranges::{
     BLOCK_LEN, Edge, LBA_LEN, SplitRange, fill_ref, fill_word, repeated_word, split, touched_blocks, written_range,
@@ -17,17 +18,17 @@ use wal::{FillValue, LogOp};
 
 impl Core {
     /// Puts a record into the log and applies it to the map, in one step. A record of a stream gets
-    /// its position in the same step. `is_skipped` if the peer gets a mark in its place.
+    /// its position in the same step.
     pub(super) fn sequence(
         &mut self,
         record: &[LogOp],
         stream: Option<StreamId>,
         tag: Tag,
-        is_skipped: bool,
+        outgoing: Outgoing,
     ) -> Result<(), OpError> {
         self.check_editable(record)?;
         match stream.and_then(|stream| self.state.streams.next_entry(stream)) {
-            Some(entry) => self.log_in_stream(entry, record, tag, is_skipped),
+            Some(entry) => self.log_in_stream(entry, record, tag, outgoing),
             None => self.log.push(record),
         }
         self.space.reserve_replay(record);

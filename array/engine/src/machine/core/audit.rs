@@ -45,6 +45,9 @@ impl Core {
         if let Some((volume, _)) = state.volumes.iter().find(|(id, held)| !is_delta_right(state, **id, held)) {
             return Err(AuditError::WrongDelta(*volume));
         }
+        if let Some(stream) = state.volumes.miscounted() {
+            return Err(AuditError::WrongDeltas(stream));
+        }
         let segments = space.pool.segments();
         let mut found = vec![0u32; segments.len()];
         for slot in 0..slots.len() {

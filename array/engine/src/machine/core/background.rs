@@ -23,7 +23,8 @@ impl Core {
                 || self.state.map.slots.needs_free_slots(self.state.options.free_slots_target())
                 || (self.scheduler.has_memory_waiters() && !self.loader.is_loading())
                 || self.space.is_allocation_due(&self.state, &self.checkpointer)
-                || self.space.pool.is_discard_due())
+                || self.space.pool.is_discard_due()
+                || self.is_removal_due())
     }
 
     /// True if [`Core::tick`] should follow without a rest: there are actions, a request has paused
@@ -47,6 +48,7 @@ impl Core {
         self.allocate_ahead();
         self.space.discard(&self.state.geometry, &mut self.dispatcher);
         self.drop_pages();
+        self.remove_streams();
         let (space, mut cx) = self.clean_parts();
         let result = space.clean(&mut cx);
         self.stop_on_error(result);
@@ -81,6 +83,7 @@ impl Core {
             self.stop_on_error(result);
         }
         self.loader.retry_drops();
+        self.retry_removals();
         self.space.retry_cleaning();
         self.space.recompressor.slow_tick();
         self.space.pool.retry_allocation();
@@ -203,5 +206,6 @@ impl Core {
         self.state.map.slots.finish_writes();
         self.space.checkpoint_completed(superblock.geometry == self.state.geometry);
         self.state.streams.checkpointed(self.checkpointer.completed());
+        self.finish_removals();
     }
 }

@@ -6,7 +6,7 @@ use super::Core;
 use crate::delta_op::DeltaOp;
 use crate::machine::backpressure::Backpressure;
 use crate::machine::io::TaskId;
-use crate::machine::ordered::{Credited, is_of_delta};
+use crate::machine::ordered::{Credited, Outgoing, is_of_delta};
 use crate::machine::page_loader::PageWaiter;
 use crate::machine::space::View;
 use crate::machine::space::admission::Admission;
@@ -21,7 +21,7 @@ use wal::LogOp;
 const DELTA_STEPS_PER_TURN: u32 = 4;
 
 /// Result of a step of a task.
-enum Step {
+pub(super) enum Step {
     /// The task waits in the queue of what will wake it.
     Wait(Wait),
     /// The request has its reply.
@@ -46,15 +46,16 @@ impl Core {
         if let Op::Flush = op {
             return self.submit_flush(tag);
         }
+        let op = if let Op::Sync { .. } = op { self.cut_sync(op) } else { op };
         let claims = claims_of(&op);
         if let Some(reason) = self.stopped.as_ref().filter(|_| self.scheduler.is_in_doubt(&claims)) {
             let error = OpError::Stopped(reason.clone());
             return self.dispatcher.complete(tag, Err(error));
         }
-        if let Op::Follow(record) = &op
-            && let Err(error) = self.state.streams.enter(record)
+        if let Op::Follow(followed) = &op
+            && let Err(error) = self.state.streams.enter(&followed.record)
         {
-            return self.refuse_entry(record.stream, tag, error);
+            return self.refuse_entry(followed.record.stream, tag, error);
         }
         let id = self.scheduler.add(Task::new(tag, op, claims));
         self.step_task(id);
@@ -152,9 +153,9 @@ impl Core {
         if let Err(error) = self.state.validate(&task.op) {
             return Step::Replied(Err(error));
         }
-        if let Op::Follow(record) = &task.op
-            && self.state.streams.must_wait(record)
-            && !self.state.streams.take_turn(record, id)
+        if let Op::Follow(followed) = &task.op
+            && self.state.streams.must_wait(&followed.record)
+            && !self.state.streams.take_turn(&followed.record, id)
         {
             return Step::Wait(Wait::Order);
         }
@@ -187,6 +188,7 @@ impl Core {
                 }
                 step
             }
+            Op::Sync { volume, range, .. } => self.step_sync(id, task, *volume, *range),
             _ => self.step_change(id, task),
         }
     }
@@ -203,7 +205,7 @@ impl Core {
     }
 
     /// Loads the pages that a step needs. `None` if there are none.
-    fn load_missing(&mut self, missing: Vec<Absent>, id: TaskId, task: &mut Task) -> Option<Step> {
+    pub(super) fn load_missing(&mut self, missing: Vec<Absent>, id: TaskId, task: &mut Task) -> Option<Step> {
         if missing.is_empty() {
             return None;
         }
@@ -230,8 +232,8 @@ impl Core {
     }
 
     fn step_change(&mut self, id: TaskId, task: &mut Task) -> Step {
-        if let Op::Follow(record) = &task.op
-            && !self.state.streams.take_turn(record, id)
+        if let Op::Follow(followed) = &task.op
+            && !self.state.streams.take_turn(&followed.record, id)
         {
             return Step::Wait(Wait::Order);
         }
@@ -262,9 +264,17 @@ impl Core {
     }
 
     /// Puts the record of a step into the log, with its changes of deltas.
-    fn log_step(&mut self, id: TaskId, task: &mut Task, record: Vec<LogOp>, data_step: u64, is_last: bool) -> Step {
+    pub(super) fn log_step(
+        &mut self,
+        id: TaskId,
+        task: &mut Task,
+        record: Vec<LogOp>,
+        data_step: u64,
+        is_last: bool,
+    ) -> Step {
         let is_followed = matches!(task.op, Op::Follow(_));
-        if record.is_empty() && !is_followed {
+        let may_be_empty = is_followed || matches!(task.op, Op::StreamChange(_));
+        if record.is_empty() && !may_be_empty {
             return match (is_last, task.done) {
                 (true, 0) => Step::Replied(Ok(Reply::Done)),
                 (true, _) => Step::Sequenced,
@@ -275,11 +285,11 @@ impl Core {
             };
         }
         let stream = self.state.streams.of_op(&task.op);
-        let is_skipped = match self.take_credit(id, task, stream, &record) {
-            Ok(credited) => credited == Credited::Skipped,
-            Err(wait) => return Step::Wait(wait),
+        let outgoing = match self.outgoing(id, task, stream, &record) {
+            Ok(outgoing) => outgoing,
+            Err(step) => return step,
         };
-        let record = match self.with_delta(id, task, stream, record, is_skipped) {
+        let record = match self.with_delta(id, task, stream, record, matches!(outgoing, Outgoing::Mark)) {
             Ok(record) => record,
             Err(step) => return step,
         };
@@ -299,7 +309,7 @@ impl Core {
                 return Step::Replied(Err(OpError::NoSpace));
             }
         }
-        if let Err(error) = self.sequence(&record, stream, task.tag, is_skipped) {
+        if let Err(error) = self.sequence(&record, stream, task.tag, outgoing) {
             return Step::Replied(Err(error));
         }
         self.leave_credit(id, task);
@@ -311,6 +321,33 @@ impl Core {
         }
         task.finish_step(data_step);
         Step::Again
+    }
+
+    /// Returns what the peer gets for the record of a step, or what the task waits for.
+    fn outgoing(
+        &mut self,
+        id: TaskId,
+        task: &mut Task,
+        stream: Option<StreamId>,
+        record: &[LogOp],
+    ) -> Result<Outgoing, Step> {
+        match &task.op {
+            Op::Sync { volume, .. } => {
+                let volume = *volume;
+                self.sync_content(id, task, volume)
+            }
+            Op::StreamChange(change) => {
+                let has_delta = self.state.volumes.has_delta(change.stream);
+                let checked = self.state.streams.check_next(change, has_delta);
+                checked.map_err(|error| Step::Replied(Err(error)))?;
+                Ok(Outgoing::Operations(change.message.clone()))
+            }
+            _ => match self.take_credit(id, task, stream, record) {
+                Ok(Credited::Skipped) => Ok(Outgoing::Mark),
+                Ok(_) => Ok(Outgoing::Operations(Bytes::new())),
+                Err(wait) => Err(Step::Wait(wait)),
+            },
+        }
     }
 
     /// Adds its changes of deltas to the record of a step, if the pages for them are in memory.
@@ -328,6 +365,7 @@ impl Core {
                 self.scheduler.await_admission(id);
                 return Err(Step::Wait(Wait::Admission));
             }
+            (Some(_), Op::Sync { .. }) => 0,
             (Some(stream), _) => {
                 let (first, is_coarse) = (record.len(), task.is_coarse);
                 let ops = self.state.delta_ops(stream, &record, is_skipped, is_coarse);

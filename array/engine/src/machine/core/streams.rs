@@ -3,7 +3,7 @@
 use super::Core;
 use crate::delta_op::DeltaMode;
 use crate::machine::io::TaskId;
-use crate::machine::ordered::{Credited, Room};
+use crate::machine::ordered::{Credited, Outgoing, Room};
 use crate::machine::task::{Task, Wait};
 use crate::service::{Op, OpError, Tag};
 use crate::stream_credit::Credit;
@@ -118,12 +118,13 @@ impl Core {
 
     /// Checks that the peer has all blocks of the stream's volumes.
     fn check_delta_empty(&self, stream: StreamId) -> Result<(), OpError> {
-        if self.state.has_delta(stream) { Err(OpError::Unavailable("a delta is not empty")) } else { Ok(()) }
+        if self.state.volumes.has_delta(stream) { Err(OpError::Unavailable("a delta is not empty")) } else { Ok(()) }
     }
 
     /// Returns the state of a stream.
     pub fn stream_status(&self, stream: StreamId) -> Option<StreamStatus> {
-        self.state.streams.status(stream, self.state.max_payload())
+        let has_delta = self.state.volumes.has_delta(stream);
+        self.state.streams.status(stream, self.state.max_payload(), has_delta)
     }
 
     /// Returns the oldest event of a stream that was not returned yet. A caller that carries
@@ -132,7 +133,7 @@ impl Core {
         self.dispatcher.next_event()
     }
 
-    fn check_writable(&self) -> Result<(), OpError> {
+    pub(super) fn check_writable(&self) -> Result<(), OpError> {
         match &self.stopped {
             Some(reason) => Err(OpError::Stopped(reason.clone())),
             None if self.state.options.read_only => Err(OpError::ReadOnly),
@@ -141,12 +142,12 @@ impl Core {
     }
 
     /// Puts a record of a stream into the log, and reports it if this engine orders the stream.
-    pub(super) fn log_in_stream(&mut self, entry: StreamEntry, ops: &[LogOp], tag: Tag, is_skipped: bool) {
+    pub(super) fn log_in_stream(&mut self, entry: StreamEntry, ops: &[LogOp], tag: Tag, outgoing: Outgoing) {
         let mut record = Vec::with_capacity(ops.len() + 1);
         record.push(LogOp::Stream(entry));
         record.extend_from_slice(ops);
         self.log.push(&record);
-        if let Some((record, skipped)) = self.state.streams.sequenced(entry, ops, self.log.last(), is_skipped) {
+        if let Some((record, skipped)) = self.state.streams.sequenced(entry, ops, self.log.last(), outgoing) {
             self.dispatcher.report(StreamEvent::Ordered { tag, record, skipped });
         }
     }
@@ -217,11 +218,11 @@ impl Core {
         if task.is_for_delta && matches!(error, OpError::MediumError { .. }) && task.become_coarse() {
             return self.scheduler.run_again(id, task);
         }
-        if let Op::Follow(record) = &task.op
-            && self.state.streams.is_following(record)
+        if let Op::Follow(followed) = &task.op
+            && self.state.streams.is_following(&followed.record)
         {
             // Later records must not be applied without this one.
-            let stream = record.stream;
+            let stream = followed.record.stream;
             self.end_task(id, task, error);
             let _ = self.end_stream(stream);
             return;

@@ -2,7 +2,9 @@
 
 use crate::machine::io::TaskId;
 use crate::stream_credit::Credit;
+use bytes::Bytes;
 use std::collections::VecDeque;
+use wal::LogOp;
 
 /// The credit of a stream in the present period.
 #[derive(Default)]
@@ -26,6 +28,17 @@ pub(crate) struct Room {
     pub(crate) longest: u64,
     /// Blocks of 4 KiB that the pool has.
     pub(crate) blocks: u64,
+}
+
+/// The content of a record for the peer.
+#[derive(Clone, Debug)]
+pub(crate) enum Outgoing {
+    /// Its operations on volumes, and this message.
+    Operations(Bytes),
+    /// These operations: the content of blocks that leave the delta.
+    Content(Vec<LogOp>),
+    /// A mark: it has no room for them.
+    Mark,
 }
 
 /// The decision about a change of a stream, by the credit for its record.

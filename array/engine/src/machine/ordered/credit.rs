@@ -1,7 +1,7 @@
 //! Credit of streams: the room that followers have lent, and changes of a sequencer that wait for
 //! room at the peer.
 
-use super::account::{Credited, Room};
+use super::account::{Credited, Outgoing, Room};
 use super::forms::is_of_delta;
 use super::{OrderedStream, OrderedStreams};
 use crate::delta_op::DeltaMode;
@@ -105,6 +105,12 @@ impl OrderedStreams {
         Ok(held.account.waiters.front().copied())
     }
 
+    /// Returns the credit that a sequencer has not used.
+    pub(crate) fn credit_left(&self, stream: StreamId) -> Credit {
+        let account = self.streams.get(&stream).map(|held| &held.account);
+        account.map_or(Credit::default(), |account| account.lent - account.used)
+    }
+
     /// Decides about a change of a host whose record has these operations.
     pub(crate) fn credit_of(&self, stream: StreamId, task: TaskId, ops: &[LogOp]) -> Credited {
         let Some(held) = self.streams.get(&stream).filter(|held| held.needs_credit()) else { return Credited::Sent };
@@ -142,10 +148,13 @@ impl OrderedStreams {
         waiters.front().copied()
     }
 
-    /// A record with these operations is in the log. `is_skipped` if the peer gets a mark.
-    pub(super) fn use_credit(&mut self, stream: StreamId, ops: &[LogOp], is_skipped: bool) {
-        let own = ops.iter().position(is_of_delta).unwrap_or(ops.len());
-        let needed = if is_skipped { Credit::default() } else { Credit::of(&ops[..own]) };
+    /// A record with these operations is in the log.
+    pub(super) fn use_credit(&mut self, stream: StreamId, ops: &[LogOp], outgoing: &Outgoing) {
+        let needed = match outgoing {
+            Outgoing::Operations(_) => Credit::of(&ops[..ops.iter().position(is_of_delta).unwrap_or(ops.len())]),
+            Outgoing::Content(content) => Credit::of(content),
+            Outgoing::Mark => Credit::default(),
+        };
         if let Some(held) = self.streams.get_mut(&stream) {
             held.account.used = held.account.used + needed;
             if held.role == Role::Follower {

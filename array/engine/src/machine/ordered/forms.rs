@@ -2,7 +2,7 @@
 
 use crate::delta_op::DeltaOp;
 use crate::service::{Change, OpError};
-use crate::stream_record::{MAX_FOLLOWED_OPS, StreamRecord};
+use crate::stream_record::{FollowedRecord, MAX_FOLLOWED_OPS, MAX_MESSAGE_BYTES, StreamChange, StreamRecord};
 use ondisk::WHOLE_VOLUME_BLOCKS;
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, VolumeId};
 use wal::{FillValue, LogOp};
@@ -13,7 +13,8 @@ pub(crate) const FULL_DELTA_BLOCKS: u64 = LBAS_PER_BLOCK;
 
 /// Checks what a record to follow holds, without regard to the volumes as they are now: records
 /// before it may still change them.
-pub(super) fn check_record(record: &StreamRecord) -> Result<(), OpError> {
+pub(super) fn check_record(followed: &FollowedRecord) -> Result<(), OpError> {
+    let FollowedRecord { record, values } = followed;
     let is_followed = |op: &LogOp| {
         let is_change =
             changed_range(op).is_some_and(|(_, range)| !range.is_empty() && range.end().0 <= WHOLE_VOLUME_BLOCKS);
@@ -27,7 +28,44 @@ pub(super) fn check_record(record: &StreamRecord) -> Result<(), OpError> {
     if !record.ops.iter().all(is_followed) {
         return Err(OpError::Malformed("a record to follow changes a volume outside of its stream, or nothing"));
     }
-    Ok(())
+    if record.message.is_empty() {
+        let is_plain = values.is_empty();
+        return if is_plain { Ok(()) } else { Err(OpError::Malformed("values with a record that has no message")) };
+    }
+    if !record.ops.iter().all(is_volume_change) {
+        return Err(OpError::Malformed("a message in a record that changes blocks"));
+    }
+    check_message(&record.message, values)
+}
+
+/// Checks what a change of a stream holds, without regard to the volumes as they are now.
+pub(super) fn check_change(change: &StreamChange) -> Result<(), OpError> {
+    let StreamChange { stream, changes, message, values, .. } = change;
+    if changes.is_empty() && message.is_empty() {
+        return Err(OpError::Malformed("a change of a stream without a change of volumes and without a message"));
+    }
+    if changes.len() > MAX_FOLLOWED_OPS {
+        return Err(OpError::Malformed("more than 32 changes of a stream's volumes in one record"));
+    }
+    let is_own = |change: &Change| {
+        !is_value(change) && volumes_of(change).into_iter().flatten().all(|volume| volume.stream() == Some(*stream))
+    };
+    if !changes.iter().all(is_own) {
+        return Err(OpError::Malformed("a change of a stream with another volume, or with a value among its volumes"));
+    }
+    check_message(message, values)
+}
+
+fn check_message(message: &[u8], values: &[Change]) -> Result<(), OpError> {
+    if message.len() > MAX_MESSAGE_BYTES {
+        return Err(OpError::Malformed("the message of a record is longer than 256 KiB"));
+    }
+    if values.iter().all(is_value) { Ok(()) } else { Err(OpError::Malformed("a change of a volume among values")) }
+}
+
+/// True for a change of the catalog alone.
+pub(super) fn is_value(change: &Change) -> bool {
+    matches!(change, Change::Put { .. } | Change::Remove { .. })
 }
 
 /// True for operations that one request puts into one record, and for a mark without any.
@@ -37,10 +75,23 @@ fn has_known_form(ops: &[LogOp]) -> bool {
     match ops {
         [LogOp::Same { .. }] => true,
         [LogOp::Copy { .. }, edges @ ..] => are_edges(edges),
-        [LogOp::Write { .. }, ..] => are_edges(ops),
-        [LogOp::Fill { .. }, ..] => ops.iter().all(|op| matches!(op, LogOp::Fill { .. })),
+        [LogOp::Write { .. } | LogOp::Fill { .. }, ..] => {
+            are_edges(ops) || ops.iter().all(|op| matches!(op, LogOp::Fill { .. })) || is_content(ops)
+        }
         _ => ops.iter().all(is_volume_change),
     }
+}
+
+/// True for operations that set blocks of 4 KiB of one volume, one after the other: the content
+/// that a source sends.
+fn is_content(ops: &[LogOp]) -> bool {
+    let mut next = None;
+    ops.iter().all(|op| {
+        let (LogOp::Write { .. } | LogOp::Fill { .. }) = op else { return false };
+        let Some((volume, range)) = changed_range(op) else { return false };
+        let is_aligned = (range.start().0 | range.end().0).is_multiple_of(LBAS_PER_BLOCK);
+        is_aligned && next.replace((volume, range.end())).is_none_or(|due| due == (volume, range.start()))
+    })
 }
 
 /// True for an operation on a volume as a whole.
@@ -89,7 +140,15 @@ pub(crate) fn volumes_of(change: &Change) -> [Option<VolumeId>; 2] {
 /// the part of the record that its stream's tail lists.
 pub(super) fn ranges_for_tail(ops: &[LogOp]) -> Vec<(VolumeId, BlockRange)> {
     let changed = ops.iter().filter_map(changed_range).filter(|(volume, _)| !volume.is_delta());
-    changed.filter(|(volume, range)| !is_added(ops, *volume, *range)).collect()
+    let mut ranges: Vec<_> = changed.filter(|(volume, range)| !is_added(ops, *volume, *range)).collect();
+    if !ops.is_empty() && ops.iter().all(is_of_delta) {
+        // The content of these blocks was sent, and they left the delta.
+        ranges.extend(ops.iter().filter_map(|op| match op {
+            LogOp::Fill { volume, range, fill: FillValue::Hole } => Some((volume.volume_of_delta()?, *range)),
+            _ => None,
+        }));
+    }
+    ranges
 }
 
 /// True if a record adds the blocks that it changes in a volume to the delta.
@@ -112,6 +171,11 @@ fn is_added(ops: &[LogOp], volume: VolumeId, changed: BlockRange) -> bool {
 /// True if an operation changes a delta.
 pub(crate) fn is_of_delta(op: &LogOp) -> bool {
     op.volumes().next().is_some_and(VolumeId::is_delta)
+}
+
+/// True if an operation of a record here is one for the peer, too.
+pub(crate) fn is_for_peer(op: &LogOp) -> bool {
+    !is_of_delta(op) && !matches!(op, LogOp::Put { .. } | LogOp::Remove { .. })
 }
 
 /// Returns the volume of a request about the delta of one volume.

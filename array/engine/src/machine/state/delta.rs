@@ -12,7 +12,7 @@ use crate::delta_op::{DeltaMode, DeltaOp};
 use crate::machine::ordered::{FULL_DELTA_BLOCKS, is_volume_change};
 use crate::machine::ranges::{split, touched_blocks, written_range};
 use crate::machine::steps::UNMAP_STEP_RANGES;
-use crate::machine::volume::Volume;
+use crate::machine::volume::is_lacking;
 use blockmap::{height_for, span};
 use ondisk::WHOLE_VOLUME_BLOCKS;
 use rustc_hash::FxHashMap;
@@ -81,10 +81,11 @@ impl ArrayState {
         volumes.into_iter().map(|volume| (volume, whole_volume())).collect()
     }
 
-    /// True if a peer may lack blocks of a stream's volumes that are in their deltas.
-    pub(crate) fn has_delta(&self, stream: StreamId) -> bool {
-        let is_own = |volume: &VolumeId| volume.is_delta() && volume.stream() == Some(stream);
-        self.volumes.iter().any(|(volume, held)| is_own(volume) && has_blocks(held))
+    /// Returns what takes blocks of a volume out of its delta whose content is sent.
+    pub(crate) fn sync_ops(&self, volume: VolumeId, range: BlockRange) -> Vec<LogOp> {
+        let mut draft = Draft::new(self, false);
+        draft.clear_blocks(volume, range);
+        draft.ops
     }
 }
 
@@ -245,11 +246,18 @@ impl<'a> Draft<'a> {
 
     /// Removes the blocks that a range has as a whole.
     fn clear(&mut self, volume: VolumeId, range: BlockRange) {
+        let (whole, held) = (split(range), self.size(volume).unwrap_or(0) / LBAS_PER_BLOCK);
+        let is_all = range.blocks() == WHOLE_VOLUME_BLOCKS || (whole.first, whole.end.min(held)) == (0, held);
+        match volume.delta().filter(|delta| self.is_used(*delta)) {
+            Some(_) if is_all => self.remove(volume),
+            _ => self.clear_blocks(volume, range),
+        }
+    }
+
+    /// As [`Draft::clear`], without an end of the delta.
+    fn clear_blocks(&mut self, volume: VolumeId, range: BlockRange) {
         let Some(delta) = volume.delta().filter(|delta| self.is_used(*delta)) else { return };
         let (whole, held) = (split(range), self.size(volume).unwrap_or(0) / LBAS_PER_BLOCK);
-        if range.blocks() == WHOLE_VOLUME_BLOCKS || (whole.first, whole.end.min(held)) == (0, held) {
-            return self.remove(volume);
-        }
         if self.is_coarse || whole.first >= whole.end {
             // Its pages cannot be changed: it keeps too much.
             if self.is_coarse && !self.is_full(delta) {
@@ -308,7 +316,7 @@ impl<'a> Draft<'a> {
     fn is_used(&self, delta: VolumeId) -> bool {
         match self.sizes.get(&delta) {
             Some(size) => size.is_some(),
-            None => self.state.volumes.get(&delta).is_some_and(has_blocks),
+            None => self.state.volumes.get(&delta).is_some_and(|held| is_lacking(delta, held)),
         }
     }
 
@@ -316,11 +324,6 @@ impl<'a> Draft<'a> {
     fn is_full(&self, delta: VolumeId) -> bool {
         self.size(delta) == Some(FULL_DELTA_BLOCKS)
     }
-}
-
-/// True if the delta with this map has blocks.
-fn has_blocks(delta: &Volume) -> bool {
-    delta.root.mapped > 0 || delta.blocks == FULL_DELTA_BLOCKS
 }
 
 /// Returns the size of the delta of a volume of this size: that of a whole tree of the map.

@@ -41,32 +41,37 @@ impl ArrayState {
                     self.missing_in(*volume, range, Need::References, out);
                 }
             }
-            Op::Change(changes) => {
-                let mut copied = Copied::default();
-                changes.iter().for_each(|change| match change {
-                    Change::ResizeVolume { volume, blocks } => {
-                        self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
-                    }
-                    Change::DeleteVolume { volume } => self.missing_root(*volume, out),
-                    Change::CopyVolume { source, destination } => {
-                        self.missing_in_copy_volume(*source, *destination, &mut copied, out);
-                    }
-                    Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
-                });
-            }
-            Op::Follow(record) => self.missing_in_follow(&record.ops, out),
+            Op::Change(changes) => self.missing_in_changes(changes, out),
+            Op::StreamChange(change) => self.missing_in_changes(&change.changes, out),
+            Op::Follow(followed) => self.missing_in_follow(&followed.record.ops, out),
             // The reply covers loaded pages only.
             Op::Delta(DeltaOp::Next { volume, from, .. }) => {
                 if let (Some(delta), Ok(range)) = (volume.delta(), BlockRange::new(*from, 1)) {
                     self.missing_in(delta, range, Need::References, out);
                 }
             }
-            // The changes are known when the record is made.
-            Op::Delta(_) | Op::Flush => {}
+            // The changes are known when the record is made, and the content when it is collected.
+            Op::Delta(_) | Op::Sync { .. } | Op::Flush => {}
         }
         missing.sort_unstable();
         missing.dedup();
         missing
+    }
+
+    fn missing_in_changes(&self, changes: &[Change], out: &mut Vec<Absent>) {
+        let mut copied = Copied::default();
+        for change in changes {
+            match change {
+                Change::ResizeVolume { volume, blocks } => {
+                    self.missing_in_cut(*volume, *blocks, changes.len() > 1, out);
+                }
+                Change::DeleteVolume { volume } => self.missing_root(*volume, out),
+                Change::CopyVolume { source, destination } => {
+                    self.missing_in_copy_volume(*source, *destination, &mut copied, out);
+                }
+                Change::CreateVolume { .. } | Change::Put { .. } | Change::Remove { .. } => {}
+            }
+        }
     }
 
     /// As [`ArrayState::missing`], for what a record changes in deltas.

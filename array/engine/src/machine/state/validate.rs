@@ -6,6 +6,7 @@ use crate::machine::backpressure::payload_bytes;
 use crate::machine::ordered::volumes_of;
 use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
 use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
+use crate::stream_record::FollowedRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, VolumeId};
 use wal::LogOp;
@@ -55,10 +56,14 @@ impl ArrayState {
                 let blocks = self.size(*volume)?;
                 if lba.0 < blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
             }
-            Op::Change(changes) => self.validate_changes(changes),
-            // Records before it may make or resize the volumes that it names.
-            Op::Follow(record) if self.streams.is_turn(record) => self.validate_record(&record.ops),
-            Op::Follow(_) => Ok(()),
+            Op::Change(changes) => self.validate_changes(changes, &[]),
+            Op::StreamChange(change) => self.validate_changes(&change.changes, &change.values),
+            Op::Follow(followed) => self.validate_followed(followed),
+            Op::Sync { volume, range, .. } => {
+                self.size(*volume)?;
+                let is_aligned = (range.start().0 | range.end().0).is_multiple_of(LBAS_PER_BLOCK);
+                if is_aligned { Ok(()) } else { Err(OpError::Malformed("the range is not in whole blocks of 4 KiB")) }
+            }
             Op::Delta(DeltaOp::AddTail { .. }) => Ok(()),
             // The peer's volume may be larger.
             Op::Delta(DeltaOp::Add { volume, ranges } | DeltaOp::Clear { volume, ranges, .. }) => {
@@ -76,10 +81,20 @@ impl ArrayState {
         }
     }
 
+    /// Checks a record of a stream that a peer has ordered, and the values that are stored with it.
+    fn validate_followed(&self, followed: &FollowedRecord) -> Result<(), OpError> {
+        let FollowedRecord { record, values } = followed;
+        if !self.streams.is_turn(record) {
+            // Records before it may make or resize the volumes that it names.
+            return self.validate_changes(&[], values);
+        }
+        self.validate_record(&record.ops, values)
+    }
+
     /// Checks a record of a stream against the state before it.
-    fn validate_record(&self, ops: &[LogOp]) -> Result<(), OpError> {
+    fn validate_record(&self, ops: &[LogOp], values: &[Change]) -> Result<(), OpError> {
         let changes: Vec<Change> = ops.iter().filter_map(volume_change).collect();
-        self.validate_changes(&changes)?;
+        self.validate_changes(&changes, values)?;
         if ops.iter().map(payload_bytes).sum::<u64>() > self.max_payload() {
             return Err(OpError::Malformed("the record is too long"));
         }
@@ -131,12 +146,13 @@ impl ArrayState {
         self.inside(volume, range)
     }
 
-    fn validate_changes(&self, changes: &[Change]) -> Result<(), OpError> {
+    /// Checks changes that become one record, in two lists.
+    fn validate_changes(&self, changes: &[Change], values: &[Change]) -> Result<(), OpError> {
         // Volumes that earlier changes of this list created (true) or deleted (false).
         let mut made: BTreeMap<VolumeId, bool> = BTreeMap::new();
         let mut copied: BTreeSet<VolumeId> = BTreeSet::new();
         let mut payload = 0;
-        for change in changes {
+        for change in changes.iter().chain(values) {
             if volumes_of(change).into_iter().flatten().any(VolumeId::is_delta) {
                 return Err(OpError::Malformed("the id is that of a delta"));
             }

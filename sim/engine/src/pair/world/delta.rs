@@ -6,6 +6,7 @@ use crate::history::SimViolation;
 use crate::machine::Answers;
 use crate::pair::bug::PairBug;
 use crate::pair::contents::{PairContents, STREAM, bytes_of};
+use bytes::Bytes;
 use engine::{
     DeltaMode, DeltaOp, ExtentState, Gate, LogOp, MAX_DELTA_RANGES, NewPeriod, Op, Role, StreamRecord, StreamStatus,
     Tag, WHOLE_VOLUME_BLOCKS,
@@ -223,7 +224,10 @@ impl World<'_> {
         }
         if !made.is_empty() {
             self.catalogue = Some(CatalogueRecord { period, position: last, count: self.born.len() });
-            self.follow(target, StreamRecord { stream: STREAM, period, position: last, ops: made })?;
+            self.follow(
+                target,
+                StreamRecord { stream: STREAM, period, position: last, ops: made, message: Bytes::new() },
+            )?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::{Message, Mode, Open, World};
 use crate::history::SimViolation;
 use crate::pair::bug::PairBug;
 use crate::pair::contents::STREAM;
+use bytes::Bytes;
 use engine::{DeltaMode, Gate, LogOp, NewPeriod, Op, Role, StreamRecord, WHOLE_VOLUME_BLOCKS};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, Lba, Position, VolumeId};
@@ -270,7 +271,10 @@ impl World<'_> {
             self.send(node, Message::Durable(period, durable));
         }
         if !made.is_empty() {
-            self.follow(target, StreamRecord { stream: STREAM, period, position: last, ops: made })?;
+            self.follow(
+                target,
+                StreamRecord { stream: STREAM, period, position: last, ops: made, message: Bytes::new() },
+            )?;
         }
         for (volume, piece) in pieces(&parts, &volumes) {
             let Some(numbers) = self.read(source, volume, piece)? else { return Ok(false) };
