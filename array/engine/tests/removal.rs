@@ -3,10 +3,11 @@
 
 mod common;
 
-use common::served::{BLOCKS, Served, array, range, stream, volume, whole};
-use common::{data, run, settle};
-use engine::{Change, DeltaMode, DeltaOp, Gate, Op, OpError, Reply, Role};
+use common::served::{BLOCKS, GEOMETRY, Served, array, range, stream, volume, whole};
+use common::{data, perform, run, settle};
+use engine::{Action, Change, Core, DeltaMode, DeltaOp, Gate, Io, Op, OpError, Options, Reply, Role};
 use ondisk::superblock_offset;
+use platform::DiskError;
 use types::{Lba, Period, Position, VolumeId};
 
 fn read(pair: &mut Served, number: u32) -> Result<Reply, OpError> {
@@ -173,4 +174,45 @@ fn volume_enters_a_stream_by_a_copy() {
     pair.reopen();
     let answer = run(&mut pair.core, &pair.disk, Op::Read { volume: plain, range: range(8, 8) });
     assert_eq!(answer, Ok(Reply::Data(data(5, 8))));
+}
+
+/// Runs the array until it is idle. Reads of the drive fail.
+fn settle_blind(pair: &mut Served) {
+    for _ in 0..100 {
+        pair.core.kick();
+        pair.core.tick();
+        let mut actions = Vec::new();
+        pair.core.poll(&mut actions);
+        for action in actions {
+            match action {
+                Action::Io { id, io: Io::Read { .. } } => pair.core.io_done(id, Err(DiskError::Io("lost".to_owned()))),
+                Action::Io { id, io } => pair.core.io_done(id, perform(&pair.disk, &io)),
+                Action::Work { id, work } => pair.core.worked(id, work.perform(&pair.disk)),
+                _ => {}
+            }
+        }
+    }
+    assert!(!pair.core.wants_tick(), "it rests");
+}
+
+#[test]
+fn slots_of_deltas_are_loaded_for_a_removal() {
+    for is_lost in [false, true] {
+        let mut pair = closed();
+        pair.core.request_checkpoint();
+        settle(&mut pair.core, &pair.disk);
+        let options = Options { page_budget: 0, ..Options::for_geometry(&GEOMETRY) };
+        pair.core = Core::recover(&pair.disk, Some(options)).unwrap().0;
+        pair.core.remove_stream(stream()).unwrap();
+        if is_lost {
+            settle_blind(&mut pair);
+            assert!(!is_gone(&pair));
+            pair.core.slow_tick();
+        }
+        settle(&mut pair.core, &pair.disk);
+        assert!(is_gone(&pair));
+        pair.core.audit(&pair.disk).unwrap();
+        pair.reopen();
+        assert!(is_gone(&pair));
+    }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Pair, RawPeer, Site, VOLUME_BLOCKS, data, noise_of, stream, volume};
-use engine::{Gate, Op, OpError, Reply, Role, StreamService};
+use engine::{Change, Gate, KeyValue, Op, OpError, Reply, Role, StreamChange, StreamService};
 use link::{Distance, Frame, Kind};
 use replication::{AttachError, MAX_UNHEARD_BYTES};
 use std::time::Duration;
@@ -112,6 +112,68 @@ async fn record_that_cannot_be_applied_stops_the_follower() {
     assert!(matches!(pair.answer(answer).await, Err(OpError::Unavailable(_))));
 }
 
+/// A change with a message of this many bytes, and a value.
+fn message(position: u64, text: &str, bytes: usize) -> Op {
+    let mut message = text.as_bytes().to_vec();
+    message.resize(bytes, b'.');
+    Op::StreamChange(Box::new(StreamChange {
+        stream: stream(),
+        position: Some(Position(position)),
+        changes: vec![Change::CreateVolume { volume: stream().volume(position as u32 + 1), blocks: 8 }],
+        message: message.into(),
+        values: vec![Change::Put { key: format!("own {position}").into_bytes(), value: text.into() }],
+        needs_empty_deltas: false,
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_a_message_are_stored_with_its_record() {
+    let pair = Pair::new().await;
+    pair.serve(Gate::Both);
+    let distance = Distance { rtt_us: 4000, jitter_us: 4000, ..Distance::default() };
+    pair.sites[0].links.set_distance("beta", distance).unwrap();
+    for round in 0..5 {
+        // Of one frame, and of several.
+        let lengths = [20, 70_000, 256 << 10, 20];
+        let first = round * lengths.len() as u64 + 1;
+        let ops = (first..).zip(lengths).map(|(position, bytes)| message(position, "hello", bytes));
+        let answers: Vec<_> = ops.map(|op| pair.submit(0, op)).collect();
+        pair.end_session().await;
+        for answer in answers {
+            assert_eq!(pair.answer(answer).await, Ok(Reply::Done), "round {round}");
+        }
+        for (position, bytes) in (first..).zip(lengths) {
+            let sent = pair.sites[1].engine.get(format!("message {position}").as_bytes()).unwrap();
+            assert_eq!((sent.len(), &sent[..5]), (bytes, &b"hello"[..]), "record {position}, in whatever session");
+            assert_eq!(pair.sites[0].engine.get(format!("own {position}").as_bytes()).unwrap(), b"hello");
+        }
+    }
+    assert!(pair.sites[1].engine.scan(b"own").is_empty() && pair.sites[0].engine.scan(b"message").is_empty());
+    let volume = stream().volume(21);
+    assert!(pair.sites.iter().all(|site| engine::Maintenance::volume_space(&*site.engine, volume).is_some()));
+    assert_eq!(pair.sites[0].carrier.status(stream()).unwrap().unheard, (0, 0));
+    assert_eq!(pair.sites[1].carrier.status(stream()).unwrap().unfinished, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_message_stops_the_follower() {
+    let pair = Pair::new().await;
+    pair.serve(Gate::Both);
+    let mut stopped = pair.sites[1].stopped();
+    assert_eq!(pair.run(0, message(1, "hello", 20)).await, Ok(Reply::Done));
+    let answers = [message(2, "refuse", 20), message(3, "hello", 20)].map(|op| pair.submit(0, op));
+    let reason = stopped.recv().await.unwrap();
+    assert_eq!(reason, "a record cannot be applied: the message says so");
+    let status = pair.sites[1].engine.stream_status(stream()).unwrap();
+    assert_eq!((status.gate, status.position), (Gate::Closed, Position(1)));
+    assert_eq!(pair.sites[1].carrier.status(stream()).unwrap().run, None);
+    assert!(pair.sites[1].engine.get(b"message 3").is_none());
+    pair.sites[0].engine.close_stream(stream()).unwrap();
+    for answer in answers {
+        assert!(matches!(pair.answer(answer).await, Err(OpError::Unavailable(_))));
+    }
+}
+
 /// A follower whose peer is a program that sends what a test says.
 async fn follower() -> (Site, RawPeer) {
     let (site, peer) = (Site::new("alpha", 1).await, RawPeer::new().await);
@@ -139,7 +201,10 @@ async fn peer_that_breaks_the_protocol_loses_its_session() {
     let mut long = record(1, &written(8)).body.to_vec();
     long[8..12].copy_from_slice(&(1_u32 << 30).to_le_bytes());
     let of_pod = |kind, body: Vec<u8>| Frame::of_pod(kind, 5, 1, body);
-    let cases: [(&str, Vec<Frame>); 6] = [
+    let put = |key: &'static str| engine::LogOp::Put { key: key.into(), value: "x".into() };
+    let cases: [(&str, Vec<Frame>); 8] = [
+        ("a malformed record: a value of the catalog", vec![record(1, &[put("name")])]),
+        ("a message that is not its last operation", vec![record(1, &[put(""), put("")])]),
         ("record 2 of stream5 where 1 was due", vec![record(2, &written(8))]),
         ("record 1 of stream5 where 2 was due", vec![record(1, &written(8)), record(1, &written(8))]),
         ("checksum of a record is wrong", vec![of_pod(Kind::Record, damaged)]),
