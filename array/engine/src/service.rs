@@ -130,11 +130,11 @@ pub enum Op {
     /// Applies administrative changes atomically, in one log record.
     Change(Vec<Change>),
     /// Changes a stream that this engine orders: volumes as a whole, catalog values, and a message
-    /// for the peer, in one record with one position. It is ordered after every request on its
-    /// volumes that was submitted before, and after every request that was answered before. It
-    /// needs no credit, and the peer always gets it as it is, never a mark. Completes when it is
-    /// committed, as other changes of the stream; its values are visible when it is ordered. If it
-    /// fails with another error than a closed stream or a stopped engine, nothing has changed, and
+    /// for the peer, in one record with one position. It is ordered after every request that was
+    /// answered before, and after those submitted before that change a volume which it makes,
+    /// removes, resizes or replaces. It needs no credit, and the peer always gets it as it is,
+    /// never a mark. Completes when it is committed, as other changes of the stream; its values are
+    /// visible when it is ordered. If it fails while the stream is open, nothing has changed, and
     /// no position was used. A request without changes and without a message is malformed.
     StreamChange(Box<StreamChange>),
     /// Applies a record that the peer has ordered. Completes when it is committed. Records are

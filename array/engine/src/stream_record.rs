@@ -46,7 +46,8 @@ pub struct FollowedRecord {
     /// Only [`Change::Put`] and [`Change::Remove`]; with a record that has no message, none. They
     /// are a part of the log record of this array: a crash leaves both, or neither. They
     /// are visible to [`KeyValue`](crate::KeyValue) when the record is applied, in the order of
-    /// positions, possibly before it is committed.
+    /// positions, possibly before it is committed. A key has at most 255 bytes, a value 1 MiB, and
+    /// all of them [`max_payload`](crate::StreamStatus::max_payload) of this array.
     pub values: Vec<Change>,
 }
 
@@ -74,7 +75,7 @@ pub struct StreamChange {
     /// empty if there are changes.
     pub message: Bytes,
     /// Only [`Change::Put`] and [`Change::Remove`]. Stored here in the log record of the change and
-    /// not sent.
+    /// not sent. Their bounds are those of [`FollowedRecord::values`].
     pub values: Vec<Change>,
     /// Refuse the request as [`OpError::Unavailable`](crate::OpError) if a delta of the stream has
     /// a block when the record is ordered.

@@ -60,6 +60,10 @@ pub(crate) fn simulate(args: &StreamArgs) -> ExitCode {
         "{marks} records skipped for lack of credit, {full} requests refused by full pools, {starved} times nothing to lend, {grown} pools grown"
     ));
     out(&format!("{copies} copies and {volume_changes} changes of volumes in the records"));
+    let PairTotals { messages, synced, renewed, .. } = totals;
+    out(&format!(
+        "{messages} records with a message, {synced} with content for the peer alone, {renewed} streams removed and made again"
+    ));
     out(&format!("{records} records ordered, {answered} requests answered, {copied} blocks copied"));
     match (&first, args.inject) {
         (None, None) => out("0 violations"),

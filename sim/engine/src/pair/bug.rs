@@ -37,4 +37,14 @@ pub enum PairBug {
     LentNotCounted,
     /// Serve reads at the follower when its own log is durable, without the sequencer's report.
     ReadUncommitted,
+    /// Store the values of a record at the follower after it, in a record of their own.
+    ValueNotWithRecord,
+    /// Deliver a record without its message.
+    MessageLost,
+    /// Take blocks out of the delta without a record that sends their content.
+    SyncWithoutRecord,
+    /// Take more blocks out of the delta than the record sends.
+    SyncClearsTooMuch,
+    /// Leave blocks whose content was sent out of the tail.
+    SyncNotInTail,
 }

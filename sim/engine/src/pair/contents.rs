@@ -1,7 +1,7 @@
 //! The contents of a pair's volumes: one number for each logical block, which its bytes repeat.
 
 use bytes::Bytes;
-use engine::{FillValue, LogOp};
+use engine::{Change, FillValue, LogOp};
 use std::collections::BTreeMap;
 use types::{BlockRange, LBA_BYTES, Lba, Period, Position, StreamId, VolumeId};
 
@@ -34,6 +34,21 @@ pub(super) struct Entry {
     pub(super) period: Period,
     pub(super) position: Position,
     pub(super) ops: Vec<LogOp>,
+    pub(super) message: Bytes,
+    /// Values that the array stores with it.
+    pub(super) values: Vec<Change>,
+}
+
+impl Entry {
+    /// Creates an entry without a message.
+    pub(super) fn new(period: Period, position: Position, ops: Vec<LogOp>) -> Self {
+        Self { period, position, ops, message: Bytes::new(), values: Vec::new() }
+    }
+
+    /// True if the array would have to have it after a restart.
+    pub(super) fn has_effect(&self) -> bool {
+        !self.ops.is_empty() || !self.message.is_empty()
+    }
 }
 
 impl PairContents {

@@ -1,5 +1,6 @@
 //! One array of a pair: its drive, its core while it runs, and the records that it was given.
 
+use super::catalog::{Catalog, catalog_after};
 use super::contents::{Entry, PairContents};
 use crate::disk::{Faults, SimDisk};
 use crate::engine_subject::{EngineSetup, EngineSubject};
@@ -116,16 +117,28 @@ impl<'a> Node<'a> {
     }
 
     /// Notes a record that the array was given, or the beginning of a period.
-    pub(super) fn given(&mut self, period: Period, position: Position, ops: Vec<engine::LogOp>) {
-        self.entries.push(Entry { period, position, ops });
+    pub(super) fn given(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    /// Checks that the array has exactly the values of its records.
+    pub(super) fn check_values(&mut self) -> Result<(), SimViolation> {
+        let expected = catalog_after(&self.entries);
+        let values = self.core()?.scan(b"");
+        let found: Catalog = values.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        if found == expected {
+            return Ok(());
+        }
+        let all = expected.keys().chain(found.keys());
+        let wrong: Vec<_> = all.filter(|key| expected.get(*key) != found.get(*key)).collect();
+        let wrong: Vec<_> = wrong.into_iter().map(|key| String::from_utf8_lossy(key)).collect();
+        Err(SimViolation(format!("values that are not those of the records: {wrong:?}")))
     }
 
     /// Returns the number of entries up to the newest one with this position.
     pub(super) fn count_to(&self, position: Position) -> Option<usize> {
-        if position == Position(0) {
-            return Some(0);
-        }
-        self.entries.iter().rposition(|entry| entry.position == position).map(|index| index + 1)
+        let found = self.entries.iter().rposition(|entry| entry.position == position).map(|index| index + 1);
+        found.or_else(|| (position == Position(0)).then_some(0))
     }
 
     /// The entries up to this position must survive.
@@ -147,7 +160,7 @@ impl<'a> Node<'a> {
         };
         // Periods that began without a record may be unknown after a restart.
         let lost = self.entries.get(count..self.promised).unwrap_or_default();
-        if lost.iter().any(|entry| !entry.ops.is_empty()) {
+        if lost.iter().any(Entry::has_effect) {
             let last = self.entries[self.promised - 1].position;
             return Err(SimViolation(format!("promised up to {last}, the array has records up to {position}")));
         }

@@ -11,6 +11,12 @@ pub struct PairTotals {
     pub copies: u64,
     /// Those of them that make, remove, replace or resize volumes.
     pub volume_changes: u64,
+    /// Those of them that have a message.
+    pub messages: u64,
+    /// Those of them that send content without a write.
+    pub synced: u64,
+    /// Times that the stream was removed from both arrays and made again.
+    pub renewed: u64,
     /// Requests answered.
     pub answered: u64,
     /// Ends of an array: power or process.
@@ -44,6 +50,9 @@ impl PairTotals {
         self.records += other.records;
         self.copies += other.copies;
         self.volume_changes += other.volume_changes;
+        self.messages += other.messages;
+        self.synced += other.synced;
+        self.renewed += other.renewed;
         self.answered += other.answered;
         self.crashes += other.crashes;
         self.failovers += other.failovers;

@@ -2,8 +2,10 @@
 
 mod delta;
 mod load;
+mod renew;
 mod room;
 mod rounds;
+mod told;
 
 use super::bug::PairBug;
 use super::contents::{
@@ -17,8 +19,8 @@ use crate::engine_subject::EngineSetup;
 use crate::history::SimViolation;
 use crate::machine::Answers;
 use engine::{
-    Change, Credit, DeltaMode, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord,
-    StreamStatus, Tag,
+    Change, Credit, DeltaMode, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamChange, StreamEvent,
+    StreamRecord, StreamStatus, Tag,
 };
 use std::collections::{BTreeMap, VecDeque};
 use testing::Rng;
@@ -45,6 +47,8 @@ enum Open {
     Change(Option<Position>),
     /// A record to follow.
     Follow,
+    /// Content that a source sends, with the position and the blocks of its record.
+    Sync(BlockRange, Option<(Position, u64)>),
     /// A request of the simulator itself.
     Own,
     /// Such a request about a volume that may be gone, or smaller.
@@ -104,6 +108,12 @@ pub(super) struct World<'a> {
     catalogue: Option<CatalogueRecord>,
     /// Removals of blocks that a source has sent, with their period.
     sent: VecDeque<(VolumeId, Period, BlockRange)>,
+    /// Changes with messages that are not ordered yet.
+    told: BTreeMap<(usize, Tag), StreamChange>,
+    /// Values that are stored apart from their records.
+    late_values: Vec<(usize, Vec<Change>)>,
+    /// Content that a source has sent without a write.
+    synced: Vec<(VolumeId, BlockRange)>,
     /// Requests that break a rule of the deltas, not submitted yet.
     deferred: Vec<(usize, VolumeId, BlockRange)>,
     /// Room that was lent before, to be reported again.
@@ -151,6 +161,9 @@ impl<'a> World<'a> {
             born: Vec::new(),
             catalogue: None,
             sent: VecDeque::new(),
+            told: BTreeMap::new(),
+            late_values: Vec::new(),
+            synced: Vec::new(),
             deferred: Vec::new(),
             lent: None,
             small,
@@ -184,7 +197,7 @@ impl<'a> World<'a> {
     pub(super) fn begin(&mut self, node: usize, new: NewPeriod) -> Result<(), SimViolation> {
         let began = self.nodes[node].core()?.begin_period(STREAM, new);
         began.map_err(failed(&format!("begin {new:?} at {:?}", self.status(node)?)))?;
-        self.nodes[node].given(new.period, new.last, Vec::new());
+        self.nodes[node].given(Entry::new(new.period, new.last, Vec::new()));
         self.nodes[node].durable = self.status(node)?.durable;
         self.collect(node)
     }
@@ -209,6 +222,10 @@ impl<'a> World<'a> {
         self.next_tag += 1;
         let tag = self.next_tag;
         self.open.insert((node, tag), open);
+        if let Op::StreamChange(change) = &op {
+            // It may be ordered at once.
+            self.told.insert((node, tag), (**change).clone());
+        }
         self.nodes[node].core()?.submit(op, tag);
         self.collect(node)?;
         Ok(tag)
@@ -265,6 +282,7 @@ impl<'a> World<'a> {
     /// Takes one random step: of an array, or of a message.
     pub(super) fn step(&mut self) -> Result<(), SimViolation> {
         self.submit_deferred()?;
+        self.submit_late_values()?;
         self.use_room()?;
         let node = self.rng.index(2);
         if self.rng.percent(30) {
@@ -291,6 +309,13 @@ impl<'a> World<'a> {
         {
             std::mem::swap(&mut first.ops, &mut second.ops);
         }
+        if self.bug == Some(PairBug::MessageLost)
+            && self.rng.percent(50)
+            && let Some(Message::Record(record)) = self.inbox[node].front_mut()
+            && !record.ops.is_empty()
+        {
+            record.message.clear();
+        }
         match self.inbox[node].pop_front() {
             Some(Message::Record(record)) => self.follow(node, record),
             Some(Message::Durable(period, position)) => {
@@ -309,8 +334,7 @@ impl<'a> World<'a> {
 
     fn follow(&mut self, node: usize, record: StreamRecord) -> Result<(), SimViolation> {
         let (period, position) = (record.period, record.position);
-        self.nodes[node].given(period, position, record.ops.clone());
-        self.submit(node, Op::Follow(Box::new(record.into())), Open::Follow)?;
+        self.submit_followed(node, record)?;
         if self.bug == Some(PairBug::AckBeforeFlush) && self.mode == Mode::Sync {
             self.inbox[1 - node].push_back(Message::Durable(period, position));
         }
@@ -326,19 +350,20 @@ impl<'a> World<'a> {
         for event in self.nodes[node].collect(&mut answers) {
             match event {
                 StreamEvent::Ordered { tag, record, skipped } => {
-                    if let Some(Open::Change(position)) = self.open.get_mut(&(node, tag)) {
-                        *position = Some(record.position);
-                    }
+                    let values = self.values_told(node, tag, &record, &skipped)?;
+                    self.note_position(node, tag, &record);
                     self.note_ordered(node, &record);
                     self.note_skipped(node, &skipped);
                     let ops = if skipped.is_empty() { record.ops.clone() } else { skipped };
                     self.totals.records += 1;
                     match ops.first() {
                         Some(LogOp::Copy { .. }) => self.totals.copies += 1,
-                        Some(LogOp::Write { .. } | LogOp::Fill { .. } | LogOp::Same { .. }) => {}
+                        None | Some(LogOp::Write { .. } | LogOp::Fill { .. } | LogOp::Same { .. }) => {}
                         _ => self.totals.volume_changes += 1,
                     }
-                    self.nodes[node].given(record.period, record.position, ops);
+                    let message = record.message.clone();
+                    let entry = Entry { message, values, ..Entry::new(record.period, record.position, ops) };
+                    self.nodes[node].given(entry);
                     self.send(node, Message::Record(record));
                 }
                 StreamEvent::Durable { period, position, .. } => {
@@ -403,6 +428,8 @@ impl<'a> World<'a> {
                 let holders = if self.mode == Mode::Sync { vec![0, 1] } else { vec![self.sequencer] };
                 holders.into_iter().try_for_each(|node| self.nodes[node].promise(position, "an answer"))
             }
+            (Open::Sync(range, ordered), result) => self.check_synced(node, range, ordered, result),
+            (Open::Change(None), Err(OpError::Unavailable(words))) if self.is_condition(words) => Ok(()),
             (Open::Freeing, Err(OpError::NoSpace)) if self.small[node] => self.grow(node),
             (Open::Plain | Open::Freeing, Ok(_) | Err(OpError::MediumError { .. })) => Ok(()),
             (open @ (Open::Plain | Open::Change(_)), Err(OpError::NoSpace)) if self.small[node] => {
@@ -533,7 +560,16 @@ impl<'a> World<'a> {
         let delta = if self.uses_delta { DeltaMode::Alone } else { DeltaMode::Off };
         self.is_source = false;
         self.begin(node, NewPeriod { period, role: Role::Sequencer, gate: Gate::Local, last, max_payload, delta })?;
-        if self.uses_delta { self.add_tail(node) } else { Ok(()) }
+        if !self.uses_delta {
+            return Ok(());
+        }
+        self.add_tail(node)?;
+        if self.bug == Some(PairBug::SyncNotInTail) {
+            std::mem::take(&mut self.synced)
+                .into_iter()
+                .for_each(|(volume, range)| self.defer_clear(node, volume, range));
+        }
+        Ok(())
     }
 }
 

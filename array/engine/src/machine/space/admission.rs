@@ -169,11 +169,12 @@ impl Space {
 
     /// As [`Space::spare_for`], for a record of a peer. Data may take two segments of the reserve:
     /// in a pool without it, nothing could be freed. Other content leaves as much as a hole, and a
-    /// change of volumes, which takes no page, leaves a checkpoint.
+    /// change of volumes or of values, which takes no page, leaves a checkpoint.
     fn spare_for_followed(&self, op: &LogOp, state: &ArrayState, checkpointer: &Checkpointer) -> u64 {
         let checkpoint = self.checkpoint_segments(state, checkpointer);
         let reserve = self.reserve(state, checkpointer);
         match op {
+            LogOp::Put { .. } => checkpoint,
             LogOp::Create { .. } | LogOp::CopyVolume { .. } if !is_of_delta(op) => checkpoint,
             LogOp::Write { .. } | LogOp::Same { .. } | LogOp::Fill { .. } if blocks_needed(op) > 0 => {
                 reserve.saturating_sub(2).max(reserve.min(2 * checkpoint))

@@ -8,8 +8,8 @@ use crate::pair::bug::PairBug;
 use crate::pair::contents::{PairContents, STREAM, bytes_of};
 use bytes::Bytes;
 use engine::{
-    DeltaMode, DeltaOp, ExtentState, Gate, LogOp, MAX_DELTA_RANGES, NewPeriod, Op, Role, StreamRecord, StreamStatus,
-    Tag, WHOLE_VOLUME_BLOCKS,
+    DeltaMode, DeltaOp, ExtentState, Gate, LogOp, MAX_DELTA_RANGES, NewPeriod, Op, OpError, Reply, Role, StreamRecord,
+    StreamStatus, Tag, WHOLE_VOLUME_BLOCKS,
 };
 use std::collections::BTreeMap;
 use types::{BlockRange, Lba, Position, VolumeId};
@@ -147,7 +147,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn defer_clear(&mut self, node: usize, volume: VolumeId, range: BlockRange) {
+    pub(super) fn defer_clear(&mut self, node: usize, volume: VolumeId, range: BlockRange) {
         self.deferred.push((node, volume, range));
     }
 
@@ -308,16 +308,13 @@ impl World<'_> {
                 if self.rng.percent(70) && !self.await_credit()? {
                     return Ok(false);
                 }
-                let tag = self.submit(source, Op::Read { volume, range: piece }, Open::Lax)?;
-                if !self.run_until(|world| Ok(!world.open.contains_key(&(source, tag))))? {
+                let is_sent = match self.rng.percent(70) {
+                    true => self.sync(source, volume, piece)?,
+                    false => self.compare_with_itself(source, volume, piece)?,
+                };
+                if !is_sent {
                     return Ok(false);
                 }
-                let Some(numbers) = self.own.remove(&tag) else { continue };
-                let data = bytes_of(&numbers);
-                // Nothing has changed the blocks in between, or they are sent again.
-                let op = Op::CompareAndWrite { volume, lba: piece.start(), compare: data.clone(), write: data };
-                self.submit(source, op, Open::Change(None))?;
-                self.totals.copied += piece.blocks();
                 let period = self.status(source)?.period;
                 self.sent.push_back((volume, period, piece));
                 if self.sent.len() > MOST_LATE {
@@ -330,6 +327,92 @@ impl World<'_> {
             }
             if !self.run_until(|world| Ok(world.is_quiet(source)))? {
                 return Ok(false);
+            }
+        }
+    }
+
+    /// Sends blocks by a write of the bytes that were read. False if a drive has stopped.
+    fn compare_with_itself(
+        &mut self,
+        source: usize,
+        volume: VolumeId,
+        piece: BlockRange,
+    ) -> Result<bool, SimViolation> {
+        let tag = self.submit(source, Op::Read { volume, range: piece }, Open::Lax)?;
+        if !self.run_until(|world| Ok(!world.open.contains_key(&(source, tag))))? {
+            return Ok(false);
+        }
+        let Some(numbers) = self.own.remove(&tag) else { return Ok(true) };
+        let data = bytes_of(&numbers);
+        // Nothing has changed the blocks in between, or they are sent again.
+        let op = Op::CompareAndWrite { volume, lba: piece.start(), compare: data.clone(), write: data };
+        self.submit(source, op, Open::Change(None))?;
+        self.totals.copied += piece.blocks();
+        Ok(true)
+    }
+
+    /// Sends blocks without a write here. False if a drive has stopped.
+    fn sync(&mut self, source: usize, volume: VolumeId, piece: BlockRange) -> Result<bool, SimViolation> {
+        if self.has_crash() {
+            return Ok(false);
+        }
+        let period = self.status(source)?.period;
+        // Also beyond the blocks that the peer lacks, and beyond the volume.
+        let times = if self.rng.percent(30) { self.rng.between(1, 200) } else { 1 };
+        let (start, blocks) = (piece.start().0, piece.blocks() * times);
+        let range = part(start, start + blocks);
+        if self.bug == Some(PairBug::SyncWithoutRecord) {
+            let clear = DeltaOp::Clear { volume, period, ranges: vec![piece] };
+            return self.submit(source, Op::Delta(clear), Open::Lax).map(|_| true);
+        }
+        self.submit(source, Op::Sync { volume, period, range }, Open::Sync(range, None))?;
+        if self.bug == Some(PairBug::SyncClearsTooMuch) {
+            self.defer_clear(source, volume, part(start, start + piece.blocks() + WHOLE_BLOCKS));
+        }
+        self.totals.copied += piece.blocks();
+        Ok(true)
+    }
+
+    /// Notes the position of a record that a request has become.
+    pub(super) fn note_position(&mut self, node: usize, tag: Tag, record: &StreamRecord) {
+        let blocks_of = |op: &LogOp| match op {
+            LogOp::Write { volume, lba, data } => Some((*volume, part(lba.0, lba.0 + data.len() as u64 / 512))),
+            LogOp::Fill { volume, range, .. } => Some((*volume, *range)),
+            _ => None,
+        };
+        match self.open.get_mut(&(node, tag)) {
+            Some(Open::Change(position)) => *position = Some(record.position),
+            Some(Open::Sync(_, ordered)) => {
+                let sent: Parts = record.ops.iter().filter_map(blocks_of).collect();
+                *ordered = Some((record.position, sent.iter().map(|(_, range)| range.blocks()).sum()));
+                self.synced.extend(sent);
+                self.totals.synced += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks the answer to a request that sends content.
+    pub(super) fn check_synced(
+        &mut self,
+        node: usize,
+        range: BlockRange,
+        ordered: Option<(Position, u64)>,
+        result: Result<Reply, OpError>,
+    ) -> Result<(), SimViolation> {
+        match (ordered, result) {
+            (Some((position, sent)), Ok(Reply::Synced { blocks })) if blocks == sent && blocks > 0 => {
+                self.nodes[node].promise(position, "content in step")
+            }
+            // The volume has no delta any more, or is smaller or gone.
+            (None, Ok(Reply::Synced { blocks })) if blocks <= range.blocks() => Ok(()),
+            (None, Err(OpError::NoSuchVolume(_) | OpError::Unavailable("another period has begun"))) => Ok(()),
+            (None, Err(OpError::NoSpace)) if self.small[node] => {
+                self.totals.full += 1;
+                Ok(())
+            }
+            (ordered, result) => {
+                Err(SimViolation(format!("content of {range:?} was sent as {ordered:?} and ended with {result:?}")))
             }
         }
     }
@@ -361,6 +444,7 @@ impl World<'_> {
             self.nodes[node].core()?.settle_stream(STREAM).map_err(failed("settle"))?;
             self.close(node)?;
         }
+        self.synced.clear();
         self.disconnect();
         self.begin_sync()
     }

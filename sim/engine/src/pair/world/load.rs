@@ -2,8 +2,10 @@
 
 use super::{Mode, Open, World};
 use crate::history::SimViolation;
+use crate::pair::catalog::{new_message, own_values};
 use crate::pair::contents::{STREAM, VOLUME_BLOCKS, bytes_of};
-use engine::{Change, Op};
+use bytes::Bytes;
+use engine::{Change, Op, StreamChange};
 use std::collections::BTreeMap;
 use types::{BlockRange, Lba, VolumeId};
 
@@ -33,14 +35,39 @@ impl World<'_> {
             let seen = self.nodes[sequencer].count_to(self.answered).unwrap_or_default();
             self.submit(node, Op::Read { volume, range }, Open::Read { volume, range, seen })?;
         } else {
-            let op = match self.rng.weighted(&[78, 15, 7]) {
+            let op = match self.rng.weighted(&[74, 15, 7, 4]) {
                 0 => self.change(volume, range),
                 1 => self.copy(&volumes),
-                _ => Op::Change(self.administration(&volumes)),
+                2 if self.rng.percent(50) => Op::Change(self.administration(&volumes)),
+                2 => {
+                    let changes = self.administration(&volumes);
+                    return self.submit_message(changes);
+                }
+                _ => return self.submit_message(Vec::new()),
             };
             self.submit(node, op, Open::Change(None))?;
         }
         Ok(())
+    }
+
+    /// Submits a change of volumes with a message and values, or a note.
+    fn submit_message(&mut self, changes: Vec<Change>) -> Result<(), SimViolation> {
+        let node = self.sequencer;
+        let next = self.status(node)?.position.next();
+        let is_silent = !changes.is_empty() && self.rng.percent(10);
+        let change = StreamChange {
+            stream: STREAM,
+            position: match self.rng.below(6) {
+                0 => Some(next),
+                1 => Some(next.next()),
+                _ => None,
+            },
+            changes,
+            message: if is_silent { Bytes::new() } else { new_message(&mut self.rng) },
+            values: if self.rng.percent(80) { own_values(&mut self.rng) } else { Vec::new() },
+            needs_empty_deltas: self.rng.percent(10),
+        };
+        self.submit(node, Op::StreamChange(Box::new(change)), Open::Change(None)).map(drop)
     }
 
     fn any_volume(&mut self, volumes: &BTreeMap<VolumeId, u64>) -> Option<(VolumeId, u64)> {

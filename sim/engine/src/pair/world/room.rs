@@ -116,7 +116,10 @@ impl World<'_> {
     /// Runs one array until it has answered its hosts.
     pub(super) fn run_alone(&mut self, node: usize) -> Result<(), SimViolation> {
         for _ in 0..MOST_ALONE {
-            if self.is_quiet(node) || self.has_crash() {
+            let is_waiting = |(of, open): (usize, &Open)| {
+                of == node && !matches!(open, Open::Plain | Open::Freeing | Open::Sync(..))
+            };
+            if !self.open.iter().any(|((of, _), open)| is_waiting((*of, open))) || self.has_crash() {
                 return Ok(());
             }
             self.submit_deferred()?;

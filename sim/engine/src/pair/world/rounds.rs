@@ -3,7 +3,7 @@
 use super::{Message, Mode, Open, World};
 use crate::history::SimViolation;
 use crate::pair::bug::PairBug;
-use crate::pair::contents::STREAM;
+use crate::pair::contents::{Entry, STREAM};
 use bytes::Bytes;
 use engine::{DeltaMode, Gate, LogOp, NewPeriod, Op, Role, StreamRecord, WHOLE_VOLUME_BLOCKS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,9 @@ impl World<'_> {
             self.serve()?;
             self.fail_over()?;
             self.bring_into_step()?;
+            if self.rng.percent(20) {
+                self.renew()?;
+            }
         }
         self.end()
     }
@@ -122,7 +125,7 @@ impl World<'_> {
     }
 
     /// Waits until everything in the stream is durable at a node.
-    fn await_durable(&mut self, node: usize) -> Result<bool, SimViolation> {
+    pub(super) fn await_durable(&mut self, node: usize) -> Result<bool, SimViolation> {
         self.run_until(|world| {
             let status = world.status(node)?;
             Ok(status.durable == status.position)
@@ -156,7 +159,8 @@ impl World<'_> {
     }
 
     /// Checks that an array holds the content of its records.
-    fn check_contents(&mut self, node: usize) -> Result<(), SimViolation> {
+    pub(super) fn check_contents(&mut self, node: usize) -> Result<(), SimViolation> {
+        self.nodes[node].check_values().map_err(|what| SimViolation(format!("array {node} holds {what}")))?;
         let expected = self.nodes[node].expected();
         let Some(found) = self.read_all(node)? else { return Ok(()) };
         match found.difference(&expected) {
@@ -168,11 +172,31 @@ impl World<'_> {
     /// Checks that both arrays hold the same.
     fn compare(&mut self) -> Result<(), SimViolation> {
         self.check_credit()?;
+        self.check_messages()?;
         for node in [self.sequencer, 1 - self.sequencer] {
             let expected = self.nodes[self.sequencer].expected();
             let Some(found) = self.read_all(node)? else { return Ok(()) };
             if let Some(what) = found.difference(&expected) {
                 return Err(SimViolation(format!("in step, but array {node} holds {what}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the records which both arrays have came with the same messages, and that each
+    /// array has its values.
+    fn check_messages(&mut self) -> Result<(), SimViolation> {
+        for node in 0..2 {
+            self.nodes[node].check_values().map_err(|what| SimViolation(format!("array {node} holds {what}")))?;
+        }
+        let [first, second] = &self.nodes;
+        let place = |entry: &Entry| (entry.period, entry.position);
+        let has_effect = |entry: &&Entry| entry.has_effect() && entry.position > Position(0);
+        let held: BTreeMap<_, _> =
+            second.entries.iter().filter(has_effect).map(|entry| (place(entry), entry)).collect();
+        for entry in first.entries.iter().filter(has_effect) {
+            if held.get(&place(entry)).is_some_and(|other| other.message != entry.message) {
+                return Err(SimViolation(format!("record {} has different messages at the arrays", entry.position)));
             }
         }
         Ok(())
