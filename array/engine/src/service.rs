@@ -147,6 +147,7 @@ pub enum Op {
     /// While the range is locked, orders one record that sets the peer's blocks to exactly the
     /// present content: holes and zeros as fills, other blocks as data. Here, the record only takes
     /// these blocks out of the delta; the tail lists them until the peer has reported the record.
+    /// All blocks of the range are sent, so the caller names those that the delta has.
     /// It begins at the start of the range, and covers as much of it as one record can have: the
     /// period's `max_payload` and 1 MiB of data, 32 operations, the credit that is left. Returns
     /// [`Reply::Synced`] when that is committed; the caller continues after it. If the volume has
@@ -154,7 +155,8 @@ pub enum Op {
     ///
     /// Where there is no credit for the first block, the request waits for credit without a lock,
     /// so that changes of hosts go first. It never becomes a mark. If a block or a page of the
-    /// delta cannot be read, it fails with [`OpError::MediumError`], and the delta keeps all.
+    /// delta cannot be read, it fails with [`OpError::MediumError`], and if the pool is full of
+    /// pages, with [`OpError::NoSpace`]; the delta keeps all then.
     Sync {
         /// The volume.
         volume: VolumeId,

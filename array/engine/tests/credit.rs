@@ -7,8 +7,8 @@ use bytes::Bytes;
 use common::served::{BLOCKS, Served, UNLIMITED, array, range, stream, volume};
 use common::{create, data, run, settle};
 use engine::{
-    Change, Core, Credit, DeltaMode, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent, StreamRecord,
-    StreamStatus,
+    Change, Core, Credit, DeltaMode, FollowedRecord, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamEvent,
+    StreamRecord, StreamStatus,
 };
 use ondisk::ArrayGeometry;
 use types::{Lba, Period, Position, StreamId, VolumeId};
@@ -357,6 +357,24 @@ fn lent_room_is_kept_from_plain_volumes() {
     peer.run(Op::Unmap { volume: PLAIN, ranges: vec![range(0, 64 << 11)] });
     peer.core.request_checkpoint();
     assert!(lend(&mut peer).blocks > total.blocks, "it lends again");
+}
+
+#[test]
+fn message_is_followed_beside_a_full_pool() {
+    let mut peer = small_follower();
+    // Without lent room, plain requests leave less.
+    fill(&mut peer);
+    let value = |key: String, bytes| Change::Put { key: key.into(), value: vec![7; bytes] };
+    let put = |number: u64| Op::Change(vec![value(format!("plain {number}"), 20 << 10)]);
+    let refused = (0..200).find(|number| run(&mut peer.core, &peer.disk, put(*number)) == Err(OpError::NoSpace));
+    assert!(refused.is_some(), "values have taken all that plain requests may take");
+    for position in 1..20 {
+        let record = StreamRecord { message: Bytes::from_static(b"note"), ..record(position, Vec::new()) };
+        let followed = FollowedRecord { record, values: vec![value("followed".to_owned(), 100)] };
+        peer.run(Op::Follow(Box::new(followed)));
+    }
+    peer.reopen();
+    assert!(peer.core.get(b"followed").is_some());
 }
 
 #[test]

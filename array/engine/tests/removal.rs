@@ -5,7 +5,9 @@ mod common;
 
 use common::served::{BLOCKS, GEOMETRY, Served, array, range, stream, volume, whole};
 use common::{data, perform, run, settle};
-use engine::{Action, Change, Core, DeltaMode, DeltaOp, Gate, Io, Op, OpError, Options, Reply, Role};
+use engine::{
+    Action, Change, Core, DeltaMode, DeltaOp, Engine, Gate, Io, Op, OpError, Options, Reply, Role, StreamService,
+};
 use ondisk::superblock_offset;
 use platform::DiskError;
 use types::{Lba, Period, Position, VolumeId};
@@ -174,6 +176,19 @@ fn volume_enters_a_stream_by_a_copy() {
     pair.reopen();
     let answer = run(&mut pair.core, &pair.disk, Op::Read { volume: plain, range: range(8, 8) });
     assert_eq!(answer, Ok(Reply::Data(data(5, 8))));
+}
+
+#[test]
+fn running_engine_removes_a_stream_by_itself() {
+    let pair = closed();
+    let disk = std::sync::Arc::new(pair.disk);
+    let engine = Engine::start(pair.core, disk);
+    engine.remove_stream(stream()).unwrap();
+    while engine.stream_status(stream()).is_some() {
+        std::thread::yield_now();
+    }
+    let read = engine::call(&engine, Op::Read { volume: volume(1), range: range(8, 8) });
+    assert_eq!(read, Ok(Reply::Data(data(9, 8))));
 }
 
 /// Runs the array until it is idle. Reads of the drive fail.

@@ -4,10 +4,10 @@
 mod common;
 
 use common::served::{BLOCKS, GEOMETRY, Served, UNLIMITED, array, range, stream, volume, whole};
-use common::{Answers, carry_out, data, run, settle};
+use common::{data, run, settle};
 use engine::{
-    Change, Core, Credit, DeltaMode, DeltaOp, Extent, FillValue, Gate, LogOp, NewPeriod, Op, OpError, Options, Reply,
-    Role, StreamRecord,
+    Action, Change, Core, Credit, DeltaMode, DeltaOp, Extent, FillValue, Gate, LogOp, NewPeriod, Op, OpError, Options,
+    Reply, Role, StreamRecord, TaskId,
 };
 use types::{BlockRange, Lba, Period, Position, VolumeId};
 
@@ -277,8 +277,8 @@ fn content_is_sent_only_by_a_source() {
     assert_eq!(run_sync(&mut pair, 0, 8), Err(OpError::Unavailable("this array is not the source of its peer")));
 }
 
-#[test]
-fn lost_block_stays_in_the_delta() {
+/// A source that has to read its blocks from the drive.
+fn cold_source() -> Served {
     let mut pair = source();
     pair.core.request_checkpoint();
     settle(&mut pair.core, &pair.disk);
@@ -286,30 +286,54 @@ fn lost_block_stays_in_the_delta() {
     pair.core = Core::recover(&pair.disk, Some(options)).unwrap().0;
     begin_source(&mut pair);
     lend(&mut pair, UNLIMITED);
-    let op = sync(&pair, range(0, 64));
-    pair.core.submit(op, 1);
-    let mut answers = Answers::new();
+    pair
+}
+
+/// Runs the array until it reads bytes for a request, which is returned.
+fn run_to_fetch(pair: &mut Served) -> TaskId {
     for _ in 0..100 {
         let mut actions = Vec::new();
         pair.core.poll(&mut actions);
         for action in actions {
             match action {
-                engine::Action::Fetch { id, .. } => {
-                    pair.core.fetched(id, Err(OpError::MediumError { lba: Lba(3) }));
-                }
-                engine::Action::Complete { tag, result } => drop(answers.insert(tag, result)),
-                engine::Action::Io { id, io } => pair.core.io_done(id, common::perform(&pair.disk, &io)),
-                engine::Action::Work { id, work } => pair.core.worked(id, work.perform(&pair.disk)),
-                engine::Action::Read(_) => {}
+                Action::Fetch { id, .. } => return id,
+                Action::Io { id, io } => pair.core.io_done(id, common::perform(&pair.disk, &io)),
+                Action::Work { id, work } => pair.core.worked(id, work.perform(&pair.disk)),
+                other => panic!("{other:?}"),
             }
         }
     }
-    assert_eq!(answers, [(1, Err(OpError::MediumError { lba: Lba(3) }))].into());
-    assert!(!carry_out(&mut pair.core, &pair.disk, &mut answers));
+    panic!("nothing is read");
+}
+
+#[test]
+fn lost_block_stays_in_the_delta() {
+    let mut pair = cold_source();
+    let op = sync(&pair, range(0, 64));
+    pair.core.submit(op, 1);
+    let id = run_to_fetch(&mut pair);
+    pair.core.fetched(id, Err(OpError::MediumError { lba: Lba(3) }));
+    assert_eq!(settle(&mut pair.core, &pair.disk), [(1, Err(OpError::MediumError { lba: Lba(3) }))].into());
     assert_eq!((pair.delta(1), pair.records()), (vec![(0, 64)], vec![]));
     assert_eq!(run_sync(&mut pair, 0, 64), synced(64), "from the drive");
     assert_eq!(pair.delta(1), []);
     let records = pair.records();
+    assert_equal(&mut pair, &mut peer_after(records), 64);
+}
+
+#[test]
+fn write_waits_while_content_is_read() {
+    let mut pair = cold_source();
+    let op = sync(&pair, range(0, 64));
+    pair.core.submit(op, 1);
+    let id = run_to_fetch(&mut pair);
+    pair.core.submit(Op::Write { volume: volume(1), lba: Lba(8), data: data(77, 8), fua: false }, 2);
+    assert!(settle(&mut pair.core, &pair.disk).is_empty());
+    let old = [data(1, 16), vec![0; 32 * 512].into(), data(49, 16)].concat();
+    pair.core.fetched(id, Ok(Reply::Data(old.into())));
+    assert_eq!(settle(&mut pair.core, &pair.disk), [(1, synced(64)), (2, Ok(Reply::Done))].into());
+    let records = pair.records();
+    assert_eq!(records.iter().map(|record| record.ops.len()).collect::<Vec<_>>(), [4, 1], "the content is older");
     assert_equal(&mut pair, &mut peer_after(records), 64);
 }
 
