@@ -279,7 +279,10 @@ fn content_is_sent_only_by_a_source() {
 
 /// A source that has to read its blocks from the drive.
 fn cold_source() -> Served {
-    let mut pair = source();
+    chilled(source())
+}
+
+fn chilled(mut pair: Served) -> Served {
     pair.core.request_checkpoint();
     settle(&mut pair.core, &pair.disk);
     let options = Options { cache_bytes: 0, page_budget: 0, ..Options::for_geometry(&GEOMETRY) };
@@ -319,6 +322,18 @@ fn lost_block_stays_in_the_delta() {
     assert_eq!(pair.delta(1), []);
     let records = pair.records();
     assert_equal(&mut pair, &mut peer_after(records), 64);
+}
+
+#[test]
+fn pages_of_two_leaves_are_loaded() {
+    let mut pair = array();
+    pair.begin(Role::Sequencer, Gate::Local, DeltaMode::Alone).unwrap();
+    (0..32).for_each(|number| pair.write(1, number * 128, 8));
+    let mut pair = chilled(pair);
+    // The slots of both leaves are in one page of the slot table.
+    assert_eq!(run_sync(&mut pair, 2048 - 64, 128), synced(128));
+    let expected: Vec<_> = (0..32).filter(|number| *number != 16).map(|number| (number * 128, 8)).collect();
+    assert_eq!(pair.delta(1), expected);
 }
 
 #[test]

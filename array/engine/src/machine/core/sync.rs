@@ -105,9 +105,8 @@ impl Core {
         if let Some(block) = absent {
             let start = Lba(block * LBAS_PER_BLOCK);
             let blocks = (range.end().0 - start.0).min(MAX_SYNC_BLOCKS * LBAS_PER_BLOCK);
-            let mut missing = Vec::new();
             let part = BlockRange::new(start, blocks).unwrap_or_default();
-            self.state.missing_in(volume, part, Need::References, &mut missing);
+            let missing = self.state.missing_once(volume, part, Need::References);
             // A page that is in memory and cannot be entered is damaged.
             let damaged = Step::Replied(Err(OpError::MediumError { lba: start }));
             return Err(self.load_missing(missing, id, task).unwrap_or(damaged));
@@ -123,10 +122,7 @@ impl Core {
         if !task.fetched.is_empty() {
             return None;
         }
-        let mut missing = Vec::new();
-        self.state.missing_in(volume, window, Need::Places, &mut missing);
-        missing.sort_unstable();
-        missing.dedup();
+        let missing = self.state.missing_once(volume, window, Need::Places);
         if let Some(step) = self.load_missing(missing, id, task) {
             return Some(step);
         }

@@ -162,6 +162,15 @@ impl ArrayState {
         }
     }
 
+    /// Returns what a range of a volume needs, each page once.
+    pub(crate) fn missing_once(&self, volume: VolumeId, range: BlockRange, need: Need) -> Vec<Absent> {
+        let mut missing = Vec::new();
+        self.missing_in(volume, range, need, &mut missing);
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
     /// Adds what a range of a volume needs.
     pub(crate) fn missing_in(&self, volume: VolumeId, range: BlockRange, need: Need, out: &mut Vec<Absent>) {
         let Some(root) = self.root(volume) else { return };
