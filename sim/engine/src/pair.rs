@@ -73,6 +73,12 @@ mod tests {
     }
 
     #[test]
+    fn leaves_with_absent_slots_are_sent() {
+        // Two leaves whose slots are in one page, which is not in memory.
+        assert_eq!(first_violation(1580..=1580, None), None);
+    }
+
+    #[test]
     fn runs_fail_over_and_come_into_step() {
         let mut totals = PairTotals::default();
         (1..=30).for_each(|seed| totals.add(&run_pair(seed, None).0));
