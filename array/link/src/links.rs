@@ -169,6 +169,11 @@ impl Links {
         self.shared.peers().iter().for_each(|peer| peer.remove());
     }
 
+    /// Returns the certificate by which other programs know this array, with its key.
+    pub fn identity(&self) -> &TlsIdentity {
+        &self.shared.identity
+    }
+
     #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared

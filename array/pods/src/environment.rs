@@ -1,0 +1,25 @@
+//! What pods use of the array.
+
+use crate::objects::PodObjects;
+use engine::{KeyValue, Maintenance};
+use replication::{Carrier, Replica};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// An engine with streams, values and figures of space.
+pub trait PodEngine: Replica + KeyValue + Maintenance {}
+
+impl<T: Replica + KeyValue + Maintenance> PodEngine for T {}
+
+/// What pods use of the array.
+#[derive(Clone)]
+pub struct Environment {
+    /// The engine.
+    pub engine: Arc<dyn PodEngine>,
+    /// Carries the streams.
+    pub carrier: Arc<Carrier>,
+    /// The catalog.
+    pub objects: Arc<dyn PodObjects>,
+    /// Runs the requests to mediators.
+    pub runtime: Handle,
+}

@@ -1,0 +1,99 @@
+//! Parts of a mask, and the requests that take it.
+
+use crate::message::MaskPart;
+use engine::{BlockService, DeltaOp, ExtentState, MAX_DELTA_RANGES, Op, OpError, Reply, call};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{BlockRange, Lba, VolumeId};
+
+/// Extents that are asked for at a time.
+const EXTENTS: usize = 1024;
+
+/// A mask that enters the deltas.
+pub(crate) struct MaskTaking {
+    /// The session, as the state machine numbers it.
+    pub(crate) session: u64,
+    /// Requests without an answer.
+    pub(crate) pending: usize,
+    /// No request follows.
+    pub(crate) is_complete: bool,
+}
+
+impl MaskTaking {
+    pub(crate) fn new(session: u64) -> Self {
+        Self { session, pending: 0, is_complete: false }
+    }
+}
+
+/// A mask that arrives.
+#[derive(Default)]
+pub(crate) struct MaskReader {
+    /// The volumes that the sender has.
+    pub(crate) volumes: BTreeSet<VolumeId>,
+}
+
+impl MaskReader {
+    /// Returns the requests that add the ranges of a part.
+    pub(crate) fn requests(part: &MaskPart) -> Vec<DeltaOp> {
+        let mut of_volume = BTreeMap::<VolumeId, Vec<BlockRange>>::new();
+        part.ranges.iter().for_each(|(volume, range)| of_volume.entry(*volume).or_default().push(*range));
+        let add = |(volume, ranges): (VolumeId, Vec<BlockRange>)| {
+            let parts: Vec<_> = ranges.chunks(MAX_DELTA_RANGES).map(<[_]>::to_vec).collect();
+            parts.into_iter().map(move |ranges| DeltaOp::Add { volume, ranges })
+        };
+        of_volume.into_iter().flat_map(add).collect()
+    }
+}
+
+impl MaskPart {
+    /// Divides a mask into parts of up to `most` volumes and ranges.
+    pub(crate) fn parts(
+        is_all: bool,
+        volumes: Vec<VolumeId>,
+        ranges: Vec<(VolumeId, BlockRange)>,
+        most: usize,
+    ) -> Vec<Self> {
+        let volumes = volumes.chunks(most).map(|volumes| Self { volumes: volumes.to_vec(), ..Self::default() });
+        let ranges = ranges.chunks(most).map(|ranges| Self { ranges: ranges.to_vec(), ..Self::default() });
+        let mut parts: Vec<Self> = volumes.chain(ranges).collect();
+        parts.push(Self { is_last: true, is_all, ..Self::default() });
+        parts
+    }
+}
+
+/// Returns the blocks of a delta.
+pub(crate) fn delta_of(engine: &dyn BlockService, volume: VolumeId) -> Result<Vec<BlockRange>, OpError> {
+    let (mut found, mut from) = (Vec::new(), Lba(0));
+    loop {
+        let next = Op::Delta(DeltaOp::Next { volume, from, limit: EXTENTS });
+        let Reply::Extents(extents) = call(engine, next)? else { return Ok(found) };
+        let mapped = extents.iter().filter(|extent| extent.state == ExtentState::Mapped);
+        found.extend(mapped.map(|extent| extent.range));
+        match extents.last().map(|last| last.range.end()) {
+            Some(end) if end > from => from = end,
+            _ => return Ok(found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mask_is_divided_and_taken_whole() {
+        let range = |at: u64| BlockRange::new(Lba(at * 8), 8).unwrap();
+        let ranges: Vec<_> = (0..2500).map(|at| (VolumeId(at % 2), range(at))).collect();
+        let parts = MaskPart::parts(false, vec![VolumeId(0), VolumeId(1)], ranges.clone(), 4096);
+        assert_eq!(parts.iter().map(|part| part.is_last).collect::<Vec<_>>(), [false, false, true]);
+        let requests: Vec<_> = parts.iter().flat_map(MaskReader::requests).collect();
+        let mut taken = Vec::new();
+        for request in requests {
+            let DeltaOp::Add { volume, ranges } = request else { panic!("{request:?}") };
+            assert!(ranges.len() <= MAX_DELTA_RANGES);
+            taken.extend(ranges.into_iter().map(|range| (volume, range)));
+        }
+        taken.sort_by_key(|(_, range)| range.start());
+        assert_eq!(taken, ranges);
+        assert_eq!(MaskPart::parts(true, vec![], vec![], 4096).len(), 1);
+    }
+}

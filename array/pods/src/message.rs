@@ -1,0 +1,225 @@
+//! Messages between the two arrays of a pod, beside the records of its stream.
+//!
+//! The first byte is the kind. Numbers are little-endian.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use types::{BlockRange, Lba, Period, Position, VolumeId};
+
+/// Most ranges and volumes in one part of a mask.
+pub(crate) const MASK_PART: usize = 4096;
+
+const HERE: u8 = 1;
+const CONTROL: u8 = 2;
+const READY: u8 = 3;
+const MASK_REQUEST: u8 = 4;
+const MASK: u8 = 5;
+const IMAGE: u8 = 6;
+const OFFER: u8 = 7;
+const REFUSAL: u8 = 8;
+const FORWARD: u8 = 9;
+const OUTCOME: u8 = 10;
+const ACCEPTS: u8 = 11;
+
+/// What an array cannot vouch for, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MaskPart {
+    /// No part follows.
+    pub(crate) is_last: bool,
+    /// The peer may differ anywhere.
+    pub(crate) is_all: bool,
+    /// Volumes that exist at the sender.
+    pub(crate) volumes: Vec<VolumeId>,
+    /// Blocks in which the sender may differ.
+    pub(crate) ranges: Vec<(VolumeId, BlockRange)>,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PodMessage {
+    /// The sender knows the pod, and receives messages about it. Answered with an answer.
+    Here {
+        /// This is the answer.
+        is_answer: bool,
+    },
+    /// A message of the state machine.
+    Control(Bytes),
+    /// The sender follows in this period, has received records up to the position, and accepts
+    /// those after it in this session.
+    Ready {
+        /// The period.
+        period: Period,
+        /// The position.
+        arrived: Position,
+    },
+    /// Asks for the mask of the receiver.
+    MaskRequest,
+    /// A part of the mask.
+    Mask(MaskPart),
+    /// The objects of the pod.
+    Image(Bytes),
+    /// Asks the receiver to take part in a pod: its description.
+    Offer(Bytes),
+    /// The offer is refused, for this reason.
+    Refusal(String),
+    /// The sender orders changes, and takes forwards in this session.
+    Accepts,
+    /// A change of a host at the follower. See [`crate::forward`].
+    Forward(Bytes),
+    /// The outcome of such a change.
+    Outcome(Bytes),
+}
+
+impl PodMessage {
+    /// Returns the bytes of the message.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = BytesMut::new();
+        match self {
+            Self::Here { is_answer } => bytes.put_slice(&[HERE, u8::from(*is_answer)]),
+            Self::Control(body) => put_kind(&mut bytes, CONTROL, body),
+            Self::Ready { period, arrived } => {
+                bytes.put_u8(READY);
+                bytes.put_u64_le(period.0);
+                bytes.put_u64_le(arrived.0);
+            }
+            Self::MaskRequest => bytes.put_u8(MASK_REQUEST),
+            Self::Accepts => bytes.put_u8(ACCEPTS),
+            Self::Mask(part) => {
+                bytes.put_slice(&[MASK, u8::from(part.is_last) | u8::from(part.is_all) << 1]);
+                bytes.put_u32_le(u32::try_from(part.volumes.len()).unwrap_or(u32::MAX));
+                part.volumes.iter().for_each(|volume| bytes.put_u64_le(volume.0));
+                for (volume, range) in &part.ranges {
+                    [volume.0, range.start().0, range.blocks()].iter().for_each(|number| bytes.put_u64_le(*number));
+                }
+            }
+            Self::Image(body) => put_kind(&mut bytes, IMAGE, body),
+            Self::Offer(body) => put_kind(&mut bytes, OFFER, body),
+            Self::Refusal(reason) => put_kind(&mut bytes, REFUSAL, reason.as_bytes()),
+            Self::Forward(body) => put_kind(&mut bytes, FORWARD, body),
+            Self::Outcome(body) => put_kind(&mut bytes, OUTCOME, body),
+        }
+        bytes.freeze()
+    }
+
+    /// Parses a message. `None` if the bytes are none.
+    pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
+        let kind = *bytes.first()?;
+        let body = bytes.slice(1..);
+        let is_empty = body.is_empty();
+        Some(match kind {
+            HERE if matches!(*body, [0 | 1]) => Self::Here { is_answer: body[0] == 1 },
+            CONTROL => Self::Control(body),
+            READY => {
+                let [period, arrived] = numbers(&body)?[..] else { return None };
+                Self::Ready { period: Period(period), arrived: Position(arrived) }
+            }
+            MASK_REQUEST if is_empty => Self::MaskRequest,
+            ACCEPTS if is_empty => Self::Accepts,
+            MASK => Self::Mask(mask(&body)?),
+            IMAGE => Self::Image(body),
+            OFFER => Self::Offer(body),
+            REFUSAL => Self::Refusal(String::from_utf8_lossy(&body).into_owned()),
+            FORWARD => Self::Forward(body),
+            OUTCOME => Self::Outcome(body),
+            _ => return None,
+        })
+    }
+}
+
+fn put_kind(bytes: &mut BytesMut, kind: u8, body: &[u8]) {
+    bytes.reserve(body.len() + 1);
+    bytes.put_u8(kind);
+    bytes.put_slice(body);
+}
+
+/// Returns the numbers of 8 bytes of which the bytes consist.
+fn numbers(bytes: &[u8]) -> Option<Vec<u64>> {
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    rest.is_empty().then(|| numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())
+}
+
+fn mask(bytes: &[u8]) -> Option<MaskPart> {
+    let (flags, bytes) = bytes.split_first()?;
+    let (count, bytes) = bytes.split_first_chunk::<4>()?;
+    let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
+    let numbers = numbers(bytes)?;
+    if *flags > 3 || count > MASK_PART || numbers.len() < count || numbers.len() > count + 3 * MASK_PART {
+        return None;
+    }
+    let (volumes, ranges) = numbers.split_at(count);
+    let (triples, rest) = ranges.as_chunks::<3>();
+    let range =
+        |[volume, start, blocks]: &[u64; 3]| Some((VolumeId(*volume), BlockRange::new(Lba(*start), *blocks).ok()?));
+    Some(MaskPart {
+        is_last: flags & 1 == 1,
+        is_all: flags & 2 == 2,
+        volumes: volumes.iter().map(|volume| VolumeId(*volume)).collect(),
+        ranges: if rest.is_empty() { triples.iter().map(range).collect::<Option<_>>()? } else { return None },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testing::Rng;
+
+    fn samples() -> Vec<PodMessage> {
+        let range = (VolumeId(7), BlockRange::new(Lba(8), 16).unwrap());
+        let part = MaskPart { is_last: true, is_all: false, volumes: vec![VolumeId(7)], ranges: vec![range] };
+        let body = Bytes::from_static(b"{}");
+        vec![
+            PodMessage::Here { is_answer: true },
+            PodMessage::Control(body.clone()),
+            PodMessage::Ready { period: Period(1), arrived: Position(2) },
+            PodMessage::MaskRequest,
+            PodMessage::Mask(part),
+            PodMessage::Image(body.clone()),
+            PodMessage::Offer(body.clone()),
+            PodMessage::Refusal("no".to_owned()),
+            PodMessage::Forward(body.clone()),
+            PodMessage::Outcome(body),
+            PodMessage::Accepts,
+        ]
+    }
+
+    #[test]
+    fn messages_have_the_golden_bytes() {
+        let golden = [
+            "0101",
+            "027b7d",
+            "0301000000000000000200000000000000",
+            "04",
+            "050101000000070000000000000007000000000000000800000000000000\
+             1000000000000000",
+            "067b7d",
+            "077b7d",
+            "086e6f",
+            "097b7d",
+            "0a7b7d",
+            "0b",
+        ];
+        for (message, golden) in samples().into_iter().zip(golden) {
+            assert_eq!(types::hex::encode(&message.encode()), golden, "{message:?}");
+            assert_eq!(PodMessage::decode(&message.encode()), Some(message));
+        }
+    }
+
+    #[test]
+    fn random_messages_never_panic() {
+        let mut rng = Rng::new(20_261_127);
+        for _ in 0..50_000 {
+            let samples = samples();
+            let mut bytes = samples[rng.index(samples.len())].encode().to_vec();
+            for _ in 0..rng.below(4) {
+                let at = rng.index(bytes.len());
+                bytes[at] = rng.next_u64() as u8;
+            }
+            bytes.truncate(rng.index(bytes.len() + 1));
+            let bytes = Bytes::from(bytes);
+            if let Some(message) = PodMessage::decode(&bytes)
+                && !matches!(message, PodMessage::Refusal(_))
+            {
+                assert_eq!(message.encode(), bytes);
+            }
+        }
+    }
+}

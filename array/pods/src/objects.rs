@@ -1,0 +1,47 @@
+//! The objects of pods, as the catalog has them.
+
+use bytes::Bytes;
+use engine::Change;
+use types::{StreamId, VolumeId};
+
+/// The objects of the stretched pods of an array: volumes and snapshots by the ids of their content.
+/// Calls may block.
+pub trait PodObjects: Send + Sync {
+    /// Returns the image of a pod: the objects that the other array should have.
+    fn image(&self, stream: StreamId) -> Option<Bytes>;
+    /// Returns the contents of the pod's objects.
+    fn contents(&self, stream: StreamId) -> Vec<VolumeId>;
+    /// Returns the changes that make the volumes of the stream those of an image. `held` has the
+    /// volumes of the stream in the engine, with their sizes in 512-byte blocks; those in `stale`
+    /// are made again.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no image of this stream.
+    fn volume_changes(
+        &self,
+        stream: StreamId,
+        image: &[u8],
+        held: &[(VolumeId, u64)],
+        stale: &[VolumeId],
+    ) -> Result<Vec<Change>, String>;
+    /// Makes the objects of a pod those of an image. The volumes of the engine are those of the
+    /// image already.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words; nothing has changed then.
+    fn apply(&self, stream: StreamId, image: &[u8]) -> Result<(), String>;
+    /// Removes a pod that has left this array, with its volumes.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words; nothing has changed then.
+    fn drop_pod(&self, stream: StreamId) -> Result<(), String>;
+    /// The pod is on this array alone again.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words; nothing has changed then.
+    fn end_stretch(&self, stream: StreamId) -> Result<(), String>;
+}

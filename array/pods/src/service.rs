@@ -1,0 +1,148 @@
+//! The engine as hosts and the catalog use it: requests on volumes of pods pass their gates.
+
+use crate::border;
+use crate::environment::PodEngine;
+use crate::gate::HostGate;
+use engine::{
+    BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Sink, SpaceByFamily, Tag, VolumeSpace,
+};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use types::{StreamId, VolumeId};
+
+/// The gates of the stretched pods.
+#[derive(Default)]
+pub(crate) struct Gates(RwLock<BTreeMap<StreamId, Arc<HostGate>>>);
+
+impl Gates {
+    pub(crate) fn insert(&self, stream: StreamId, gate: Arc<HostGate>) {
+        self.0.write().insert(stream, gate);
+    }
+
+    pub(crate) fn remove(&self, stream: StreamId) {
+        self.0.write().remove(&stream);
+    }
+
+    fn find(&self, stream: Option<StreamId>) -> Option<Arc<HostGate>> {
+        self.0.read().get(&stream?).cloned()
+    }
+}
+
+/// The engine behind the gates of pods, for hosts and for the catalog. A request on a plain volume passes after a test of one bit.
+pub struct PodService {
+    this: Weak<Self>,
+    engine: Arc<dyn PodEngine>,
+    gates: Gates,
+}
+
+/// The stream of a request.
+enum Of {
+    One(Option<StreamId>),
+    /// A copy between two of them.
+    Border,
+}
+
+fn stream_of(op: &Op) -> Of {
+    let volume = match op {
+        Op::Read { volume, .. }
+        | Op::Write { volume, .. }
+        | Op::WriteSame { volume, .. }
+        | Op::Zero { volume, .. }
+        | Op::Unmap { volume, .. }
+        | Op::CompareAndWrite { volume, .. }
+        | Op::Or { volume, .. }
+        | Op::Compare { volume, .. }
+        | Op::Status { volume, .. } => *volume,
+        Op::Copy { source, destination, .. } if source.stream() == destination.stream() => *source,
+        Op::Copy { .. } => return Of::Border,
+        Op::StreamChange(change) => return Of::One(Some(change.stream)),
+        Op::Flush | Op::Change(_) | Op::Follow(_) | Op::Delta(_) | Op::Sync { .. } => return Of::One(None),
+    };
+    Of::One(volume.stream())
+}
+
+impl PodService {
+    /// Creates the service, without a pod: the catalog is opened with it before the pods start.
+    pub fn new(engine: Arc<dyn PodEngine>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self { this: this.clone(), engine, gates: Gates::default() })
+    }
+
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.gates
+    }
+}
+
+impl BlockService for PodService {
+    fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
+        let stream = match stream_of(&op) {
+            Of::One(stream) => stream,
+            Of::Border => {
+                let Some(this) = self.this.upgrade() else { return };
+                let this: Arc<dyn BlockService> = this;
+                return border::copy(&this, op, tag, sink);
+            }
+        };
+        match self.gates.find(stream) {
+            Some(gate) => gate.submit(op, tag, sink),
+            None => self.engine.submit(op, tag, sink),
+        }
+    }
+
+    fn kick(&self) {
+        self.engine.kick();
+    }
+
+    fn write_cache(&self) -> bool {
+        self.engine.write_cache()
+    }
+
+    fn stopped(&self) -> Option<Arc<str>> {
+        self.engine.stopped()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.engine.is_read_only()
+    }
+}
+
+impl KeyValue for PodService {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.engine.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.engine.scan(prefix)
+    }
+}
+
+impl Maintenance for PodService {
+    fn space(&self) -> PoolSpace {
+        self.engine.space()
+    }
+
+    fn volume_space(&self, volume: VolumeId) -> Option<VolumeSpace> {
+        self.engine.volume_space(volume)
+    }
+
+    fn volume_spaces(&self, volumes: &[VolumeId]) -> Vec<Option<VolumeSpace>> {
+        self.engine.volume_spaces(volumes)
+    }
+
+    fn account_space(&self, owner: &dyn Fn(VolumeId) -> Owner, timeout: Option<Duration>) -> Option<SpaceByFamily> {
+        self.engine.account_space(owner, timeout)
+    }
+
+    fn grow(&self, capacity: u64) -> Result<(), OpError> {
+        self.engine.grow(capacity)
+    }
+
+    fn scrub(&self, bytes_per_second: u64) {
+        self.engine.scrub(bytes_per_second);
+    }
+
+    fn health(&self) -> Health {
+        self.engine.health()
+    }
+}
