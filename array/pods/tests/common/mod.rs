@@ -276,6 +276,26 @@ impl Site {
         }
     }
 
+    /// As [`Self::run`]; `None` if the array does not run, or ends meanwhile.
+    pub(crate) async fn try_run(&self, op: Op) -> Option<Result<Reply, OpError>> {
+        let (sender, answer) = oneshot::channel();
+        let sink: Arc<dyn Sink> = Arc::new(Once(Mutex::new(Some(sender))));
+        let service = self.running.lock().as_ref()?.service.clone();
+        engine::BlockService::submit(&*service, op, 0, &sink);
+        engine::BlockService::kick(&*service);
+        drop((service, sink));
+        tokio::time::timeout(TOO_LONG, answer).await.expect("the request ends").ok()
+    }
+
+    pub(crate) async fn try_read(&self, lba: u64, blocks: u64) -> Option<Result<Bytes, OpError>> {
+        let range = BlockRange::new(Lba(lba), blocks).unwrap();
+        match self.try_run(Op::Read { volume: volume(), range }).await? {
+            Ok(Reply::Data(data)) => Some(Ok(data)),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     pub(crate) fn status(&self) -> Option<PodStatus> {
         self.running().pods.status(stream())
     }
@@ -309,13 +329,14 @@ impl Site {
 pub(crate) struct Pair {
     pub(crate) sites: [Site; 2],
     address: std::net::SocketAddr,
-    mediator: Option<(TemporaryDirectory, Fleet)>,
+    mediator: Option<MediatorSite>,
 }
 
-/// A mediator that runs.
-struct Fleet {
+/// The machine of a mediator.
+struct MediatorSite {
+    directory: TemporaryDirectory,
     address: std::net::SocketAddr,
-    task: tokio::task::JoinHandle<String>,
+    task: Mutex<Option<tokio::task::JoinHandle<String>>>,
 }
 
 impl Pair {
@@ -366,7 +387,27 @@ impl Pair {
             assert!(self.sites[at].register.set(register.clone()).is_ok());
             let _ = self.sites[at].running().objects.register.set(register);
         }
-        self.mediator = Some((directory, Fleet { address, task }));
+        self.mediator = Some(MediatorSite { directory, address, task: Mutex::new(Some(task)) });
+    }
+
+    /// The mediator answers no more.
+    pub(crate) async fn stop_mediator(&self) {
+        let task = self.mediator.as_ref().and_then(|site| site.task.lock().take()).expect("the mediator runs");
+        task.abort();
+        let _ = task.await;
+    }
+
+    /// The mediator answers again.
+    pub(crate) async fn start_mediator(&self) {
+        let site = self.mediator.as_ref().expect("the pair has a mediator");
+        let mediator = Mediator::bind(site.directory.path(), site.address).await.unwrap();
+        *site.task.lock() = Some(tokio::spawn(mediator.run()));
+    }
+
+    /// Simulates a distance at one array.
+    pub(crate) fn set_distance(&self, at: usize, distance: link::Distance) {
+        let name = name_of(self.sites[1 - at].side);
+        self.sites[at].running().links.set_distance(name, distance).unwrap();
     }
 
     /// The first array gets the pod, and stretches it to the second.
