@@ -346,3 +346,164 @@ fn decode_result(code: u64, argument: u64) -> Result<Reply, OpError> {
         _ => OpError::Transition("the other array of the pod cannot order it now"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testing::Rng;
+
+    struct Ignore;
+
+    impl Sink for Ignore {
+        fn complete(&self, _: Tag, _: Result<Reply, OpError>) {}
+    }
+
+    fn volume() -> VolumeId {
+        StreamId::new(5).unwrap().volume(1)
+    }
+
+    fn changes() -> Vec<Op> {
+        let (volume, range) = (volume(), BlockRange::new(Lba(8), 16).unwrap());
+        let data = |blocks: usize| Bytes::from(vec![7; blocks * 512]);
+        vec![
+            Op::Write { volume, lba: Lba(3), data: data(9), fua: true },
+            Op::WriteSame { volume, range, pattern: data(1) },
+            Op::Zero { volume, range },
+            Op::Unmap { volume, ranges: vec![range, BlockRange::new(Lba(99), 1).unwrap()] },
+            Op::Unmap { volume, ranges: vec![] },
+            Op::CompareAndWrite { volume, lba: Lba(4), compare: data(2), write: Bytes::from(vec![8; 1024]) },
+            Op::Or { volume, lba: Lba(5), data: data(3) },
+            Op::Copy { source: volume, from: range, destination: volume, to: Lba(64) },
+        ]
+    }
+
+    type Sent = Arc<parking_lot::Mutex<Vec<Bytes>>>;
+
+    /// Returns forwards with a session, and what they send.
+    fn forwards() -> (Forwards, Sent) {
+        let (mut forwards, sent) = (Forwards::default(), Sent::default());
+        forwards.set_origin(11);
+        forwards.attach(sender(&sent));
+        (forwards, sent)
+    }
+
+    fn sender(sent: &Sent) -> Send {
+        let sent = sent.clone();
+        Box::new(move |body| sent.lock().push(body))
+    }
+
+    fn add(forwards: &mut Forwards, op: &Op, tag: Tag) -> Option<OpError> {
+        let sink: Arc<dyn Sink> = Arc::new(Ignore);
+        forwards.add(op, tag, &sink)
+    }
+
+    fn text(op: &Op) -> String {
+        format!("{op:?}")
+    }
+
+    #[test]
+    fn changes_arrive_as_they_were() {
+        let (mut forwards, sent) = forwards();
+        for (tag, op) in changes().iter().enumerate() {
+            assert_eq!(add(&mut forwards, op, tag as u64), None);
+            let arrived = parse(&sent.lock().pop().unwrap()).unwrap();
+            assert_eq!((arrived.origin, arrived.number), (11, tag as u64 + 1));
+            assert_eq!(text(&arrived.op), text(op));
+            assert!(is_of(&arrived.op, StreamId::new(5).unwrap()));
+            assert!(!is_of(&arrived.op, StreamId::new(6).unwrap()));
+        }
+        let read = Op::Read { volume: volume(), range: BlockRange::new(Lba(0), 8).unwrap() };
+        assert!(matches!(add(&mut forwards, &read, 99), Some(OpError::Malformed(_))));
+    }
+
+    #[test]
+    fn long_write_is_divided_and_answered_once() {
+        let (mut forwards, sent) = forwards();
+        let data = Bytes::from(vec![7; 1_200 << 10]);
+        let op = Op::Write { volume: volume(), lba: Lba(8), data: data.clone(), fua: false };
+        assert_eq!(add(&mut forwards, &op, 42), None);
+        let (mut served, mut joined, mut answers) = (Served::default(), Vec::new(), 0);
+        for body in sent.lock().iter() {
+            let arrived = parse(body).unwrap();
+            let (origin, number) = (arrived.origin, arrived.number);
+            let Next::Run(Op::Write { lba, data, .. }) = served.take(arrived) else { panic!("it runs") };
+            assert_eq!(lba.0, 8 + joined.len() as u64 / LBA_BYTES);
+            joined.extend_from_slice(&data);
+            let outcome = served.done(origin, number, &Ok(Reply::Done)).unwrap();
+            let ended = forwards.outcome(&outcome);
+            answers += usize::from(ended.is_some_and(|(tag, _, result)| tag == 42 && result == Ok(Reply::Done)));
+            assert!(forwards.outcome(&outcome).is_none(), "an outcome counts once");
+        }
+        assert_eq!((joined, answers, forwards.waiting()), (data.to_vec(), 1, 0));
+    }
+
+    #[test]
+    fn forward_is_carried_out_once_over_sessions() {
+        let (mut forwards, sent) = forwards();
+        for (tag, op) in changes()[..3].iter().enumerate() {
+            assert_eq!(add(&mut forwards, op, tag as u64), None);
+        }
+        let bodies = std::mem::take(&mut *sent.lock());
+        let mut served = Served::default();
+        let mut take = |body: &Bytes| served.take(parse(body).unwrap());
+        assert!(matches!(take(&bodies[0]), Next::Run(_)));
+        assert!(matches!(take(&bodies[1]), Next::Run(_)));
+        // The second one is done, but its outcome is lost with the session.
+        served.done(11, 2, &Err(OpError::NoSpace)).unwrap();
+        forwards.detach();
+        forwards.attach(sender(&sent));
+        let again = std::mem::take(&mut *sent.lock());
+        assert_eq!(again, bodies);
+        let mut take = |body: &Bytes| served.take(parse(body).unwrap());
+        assert!(matches!(take(&again[0]), Next::Wait), "it runs still");
+        let Next::Answer(outcome) = take(&again[1]) else { panic!("its outcome is known") };
+        assert!(matches!(take(&again[2]), Next::Run(_)), "it had not arrived");
+        let (tag, _, result) = forwards.outcome(&outcome).unwrap();
+        assert_eq!((tag, result), (1, Err(OpError::NoSpace)));
+        // One that waited at a gate is forgotten with its session, and runs when it is named again.
+        served.forget_running(|number| number == 3);
+        assert!(matches!(served.take(parse(&again[2]).unwrap()), Next::Run(_)));
+        // Another process of the array begins again.
+        let mut other = Forwards::default();
+        other.set_origin(12);
+        other.attach(sender(&sent));
+        assert_eq!(add(&mut other, &changes()[2], 7), None);
+        assert!(matches!(served.take(parse(&sent.lock()[0]).unwrap()), Next::Run(_)));
+        assert_eq!(served.done(11, 1, &Ok(Reply::Done)), None, "nobody waits for it");
+    }
+
+    #[test]
+    fn late_forward_with_a_known_outcome_is_not_repeated() {
+        let (mut forwards, sent) = forwards();
+        let (ops, mut served) = (changes(), Served::default());
+        assert_eq!(add(&mut forwards, &ops[0], 1), None);
+        let first = sent.lock().pop().unwrap();
+        assert!(matches!(served.take(parse(&first).unwrap()), Next::Run(_)));
+        assert!(forwards.outcome(&served.done(11, 1, &Ok(Reply::Done)).unwrap()).is_some());
+        assert_eq!(add(&mut forwards, &ops[1], 2), None);
+        let second = sent.lock().pop().unwrap();
+        assert!(matches!(served.take(parse(&second).unwrap()), Next::Run(_)), "the first one is forgotten now");
+        // A copy of the first one names an older limit; the array has moved on.
+        let mut late = first.to_vec();
+        late[16..24].copy_from_slice(&2_u64.to_le_bytes());
+        assert!(matches!(served.take(parse(&Bytes::from(late)).unwrap()), Next::Wait));
+    }
+
+    #[test]
+    fn random_forwards_never_panic() {
+        let (mut forwards, sent) = forwards();
+        changes().iter().for_each(|op| drop(add(&mut forwards, op, 1)));
+        let (bodies, mut rng) = (sent.lock().clone(), Rng::new(20_261_127));
+        for _ in 0..50_000 {
+            let mut bytes = bodies[rng.index(bodies.len())].to_vec();
+            for _ in 0..rng.below(4) {
+                let at = rng.index(bytes.len());
+                bytes[at] = rng.next_u64() as u8;
+            }
+            bytes.truncate(rng.index(bytes.len() + 1));
+            if let Some(arrived) = parse(&Bytes::from(bytes)) {
+                assert!(divide(&arrived.op).is_some());
+            }
+        }
+    }
+}

@@ -346,7 +346,7 @@ impl State {
     }
 
     fn has_held_changes(&self) -> bool {
-        self.held.iter().any(|held| kind_of(&held.op) != Kind::Read)
+        self.held.iter().any(|held| kind_of(&held.op) == Kind::Change)
     }
 }
 
@@ -369,3 +369,6 @@ impl Sink for Passed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -400,7 +400,16 @@ impl Pair {
     /// The mediator answers again.
     pub(crate) async fn start_mediator(&self) {
         let site = self.mediator.as_ref().expect("the pair has a mediator");
-        let mediator = Mediator::bind(site.directory.path(), site.address).await.unwrap();
+        // Its connections end a little later than its task.
+        let binding = async {
+            loop {
+                match Mediator::bind(site.directory.path(), site.address).await {
+                    Ok(mediator) => return mediator,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        };
+        let mediator = tokio::time::timeout(TOO_LONG, binding).await.expect("the mediator starts");
         *site.task.lock() = Some(tokio::spawn(mediator.run()));
     }
 
