@@ -1,10 +1,10 @@
-//! The cost of replication: two arrays in one process, a link over loopback with TLS, and volumes
-//! of a stream that is durable on both, beside plain volumes of the same arrays. Each row takes
-//! `REPLICATION_SECONDS` (3). The drives are in memory; `REPLICATION_DIR` names a directory for
-//! drives that are files.
+//! The cost of a pod: two arrays in one process, a link over loopback with TLS, and a volume that
+//! both serve, beside a plain volume. Each row takes `REPLICATION_SECONDS` (3). The drives are in
+//! memory; `REPLICATION_DIR` names a directory for drives that are files.
 //!
-//! Each row of the stream follows one of the plain volume. The distance simulator makes the
-//! round-trip times.
+//! The rows of the pod follow one of the plain volume: by way of the array that orders changes, and
+//! of the other. The distance simulator makes the round-trip times. Last, the time until an array
+//! is in step again that was absent while hosts wrote.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -14,22 +14,25 @@
 
 use bench::load::{Outcome, run_for};
 use bytes::Bytes;
-use engine::{Change, Core, DeltaMode, Engine, Gate, NewPeriod, Op, Options, Role, StreamService, call};
-use link::{Distance, Links, LocalArray};
+use engine::{Change, Core, Engine, Op, Options, call};
+use link::{Cut, Distance, Links, LocalArray};
 use ondisk::ArrayGeometry;
-use platform::{Disk, FileDisk, TemporaryDirectory};
-use replication::{Carrier, Run};
+use platform::{Disk, FileDisk, TemporaryDirectory, clock};
+use pod::Side;
+use pods::{Environment, Offers, PodConfig, PodObjects, PodService, Pods};
+use replication::Carrier;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use testing::{MemoryDisk, Rng, noise};
 use tokio::runtime::{Handle, Runtime};
-use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
+use types::{BlockRange, Lba, StreamId, VolumeId};
 
 const CAPACITY: u64 = 4 << 30;
 const VOLUME_BYTES: u64 = 256 << 20;
 const PLAIN: VolumeId = VolumeId(1);
-const MAX_PAYLOAD: u64 = 1 << 20;
+/// Absence of an array, and the writes meanwhile.
+const ABSENCE: Duration = Duration::from_secs(10);
 /// Round-trip times in microseconds.
 const DISTANCES: [u64; 4] = [0, 500, 1000, 4000];
 
@@ -37,17 +40,65 @@ fn stream() -> StreamId {
     StreamId::new(1).expect("a stream")
 }
 
+fn pod_volume() -> VolumeId {
+    stream().volume(1)
+}
+
+/// A catalog with one volume, which never changes.
+struct OneVolume(Side);
+
+impl PodObjects for OneVolume {
+    fn image(&self, _: StreamId) -> Option<Bytes> {
+        Some(Bytes::from_static(b"one"))
+    }
+    fn contents(&self, _: StreamId) -> Vec<VolumeId> {
+        vec![pod_volume()]
+    }
+    fn volume_changes(
+        &self,
+        _: StreamId,
+        _: &[u8],
+        _: &[(VolumeId, u64)],
+        _: &[VolumeId],
+    ) -> Result<Vec<Change>, String> {
+        Ok(vec![])
+    }
+    fn apply(&self, _: StreamId, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+    fn drop_pod(&self, _: StreamId) -> Result<(), String> {
+        Ok(())
+    }
+    fn end_stretch(&self, _: StreamId) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Offers for OneVolume {
+    fn adopt(&self, stream: StreamId, array: &str, _: &[u8]) -> Result<PodConfig, String> {
+        Ok(PodConfig { stream, array: array.to_owned(), side: self.0, is_origin: false, register: None })
+    }
+    fn offer(&self, stream: StreamId) -> Option<Bytes> {
+        self.image(stream)
+    }
+    fn refused(&self, _: StreamId, reason: &str) {
+        panic!("the pod is refused: {reason}");
+    }
+}
+
 /// An array.
 struct Site {
     _directory: TemporaryDirectory,
     id: String,
     links: Arc<Links>,
-    engine: Arc<Engine>,
     carrier: Arc<Carrier>,
+    service: Arc<PodService>,
+    pods: Arc<Pods>,
 }
 
 impl Site {
-    async fn new(number: u8, parent: Option<&PathBuf>) -> Self {
+    async fn new(side: Side, parent: Option<&PathBuf>) -> Self {
+        let number = side as u8;
         let directory = TemporaryDirectory::new(parent.map(PathBuf::as_path), "ibid-replication").expect("a directory");
         let id = format!("00000000-0000-4000-8000-0000000000{number:02x}");
         let local = LocalArray { id: id.clone(), name: format!("array{number}"), number };
@@ -58,19 +109,21 @@ impl Site {
         };
         let engine = Arc::new(open(disk));
         let carrier = Carrier::new(engine.clone(), Handle::current());
+        let (objects, service) = (Arc::new(OneVolume(side)), PodService::new(engine.clone()));
+        let environment = Environment {
+            engine: engine.clone(),
+            carrier: carrier.clone(),
+            objects: objects.clone(),
+            runtime: Handle::current(),
+        };
+        let pods = Pods::new(environment, objects, service.clone());
         links.set_pod_receiver(carrier.clone());
         links.start(Some(([127, 0, 0, 1], 0).into())).await.expect("a listener");
-        Self { _directory: directory, id, links, engine, carrier }
+        Self { _directory: directory, id, links, carrier, service, pods }
     }
 
-    /// Begins the period, and attaches the stream to the session.
-    fn serve(&self, other: &Self, role: Role) {
-        let (period, last) = (Period(1), Position(0));
-        self.carrier.share(stream(), &other.id);
-        assert!(self.carrier.start(stream(), Run { period, role, last, max_payload: MAX_PAYLOAD }));
-        let new = NewPeriod { period, role, gate: Gate::Both, last, max_payload: MAX_PAYLOAD, delta: DeltaMode::Off };
-        self.engine.begin_period(stream(), new).expect("a period");
-        self.carrier.attach(stream(), last).expect("a session");
+    fn is_in_step(&self) -> bool {
+        self.pods.status(stream()).is_some_and(|status| status.is_in_step)
     }
 }
 
@@ -79,26 +132,30 @@ fn open(disk: Arc<dyn Disk>) -> Engine {
     Core::create(&*disk, &geometry, [7; 16]).expect("an array");
     let (core, _) = Core::recover(&*disk, Some(Options::for_geometry(&geometry))).expect("a core");
     let engine = Engine::start(core, disk);
-    for volume in [PLAIN, stream().volume(1)] {
+    for volume in [PLAIN, pod_volume()] {
         call(&engine, Op::Change(vec![Change::CreateVolume { volume, blocks: VOLUME_BYTES / 512 }])).expect("a volume");
-    }
-    engine.create_stream(stream()).expect("a stream");
-    while !engine.stream_status(stream()).is_some_and(|status| status.is_ready) {
-        std::thread::sleep(Duration::from_millis(1));
     }
     engine
 }
 
-async fn pair(parent: Option<&PathBuf>) -> [Site; 2] {
-    let sites = [Site::new(1, parent).await, Site::new(2, parent).await];
+fn wait(mut is_so: impl FnMut() -> bool) -> Duration {
+    let since = clock::now();
+    while !is_so() {
+        clock::sleep(Duration::from_millis(1));
+    }
+    since.elapsed()
+}
+
+fn pair(runtime: &Runtime, parent: Option<&PathBuf>) -> [Site; 2] {
+    let sites = runtime.block_on(async { [Site::new(Side::A, parent).await, Site::new(Side::B, parent).await] });
     let key = sites[1].links.new_key().expect("a key").text.to_string();
     let address = sites[1].links.listening().expect("an address").to_string();
-    sites[0].links.connect(&address, &key, None).await.expect("a connection");
-    while !sites[0].carrier.has_session(&sites[1].id) || !sites[1].carrier.has_session(&sites[0].id) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    sites[1].serve(&sites[0], Role::Follower);
-    sites[0].serve(&sites[1], Role::Sequencer);
+    runtime.block_on(sites[0].links.connect(&address, &key, None)).expect("a connection");
+    wait(|| sites[0].carrier.has_session(&sites[1].id) && sites[1].carrier.has_session(&sites[0].id));
+    let array = sites[1].id.clone();
+    let config = PodConfig { stream: stream(), array, side: Side::A, is_origin: true, register: None };
+    sites[0].pods.start(config).expect("a pod");
+    wait(|| sites.iter().all(Site::is_in_step));
     sites
 }
 
@@ -106,7 +163,7 @@ async fn pair(parent: Option<&PathBuf>) -> [Site; 2] {
 fn load(site: &Site, volume: VolumeId, depth: u64, is_read: bool, pool: &Bytes) -> Outcome {
     let seconds = std::env::var("REPLICATION_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     let mut rng = Rng::new(7);
-    run_for(&site.engine, depth, seconds, move || {
+    run_for(&*site.service, depth, seconds, move || {
         let lba = Lba(rng.below(VOLUME_BYTES / 4096) * 8);
         if is_read {
             return Op::Read { volume, range: BlockRange::new(lba, 8).expect("a range") };
@@ -118,21 +175,45 @@ fn load(site: &Site, volume: VolumeId, depth: u64, is_read: bool, pool: &Bytes) 
 
 fn row(sites: &[Site; 2], what: &str, depth: u64, is_read: bool, pool: &Bytes, rtt: Duration) {
     let plain = load(&sites[0], PLAIN, depth, is_read, pool);
-    let replicated = load(&sites[0], stream().volume(1), depth, is_read, pool);
-    let added = replicated.latency(500).saturating_sub(plain.latency(500)).saturating_sub(rtt);
     plain.print(&format!("{what}, depth {depth}: plain volume"), 4096);
-    replicated.print(&format!("{what}, depth {depth}: on both arrays"), 4096);
+    for (site, way) in sites.iter().zip(["pod, by the array that orders", "pod, by the other array"]) {
+        let of_pod = load(site, pod_volume(), depth, is_read, pool);
+        let added = of_pod.latency(500).saturating_sub(plain.latency(500)).saturating_sub(rtt);
+        of_pod.print(&format!("{what}, depth {depth}: {way}"), 4096);
+        println!(
+            "    {:.2} x, median {:.0} us beyond plain volume and round trip",
+            of_pod.per_second / plain.per_second,
+            added.as_secs_f64() * 1e6
+        );
+    }
+    println!();
+}
+
+/// The link is cut while hosts write. Prints the time until both are in step again.
+fn absence(sites: &[Site; 2], pool: &Bytes) {
+    sites[0].links.set_distance("array2", Distance { cut: Cut::Both, ..Distance::default() }).expect("a distance");
+    wait(|| sites[0].pods.status(stream()).is_some_and(|status| status.is_alone));
+    let since = clock::now();
+    let mut written = 0.0;
+    while since.elapsed() < ABSENCE {
+        written += load(&sites[0], pod_volume(), 32, false, pool).per_second * 3.0;
+    }
+    let before = sites[0].links.connections().first().map_or(0, |link| link.sent_bytes);
+    sites[0].links.set_distance("array2", Distance::default()).expect("a distance");
+    let time = wait(|| sites.iter().all(Site::is_in_step));
+    let sent = sites[0].links.connections().first().map_or(0, |link| link.sent_bytes) - before;
     println!(
-        "    {:.2} x, median {:.0} us beyond plain volume and round trip\n",
-        replicated.per_second / plain.per_second,
-        added.as_secs_f64() * 1e6
+        "absence of {:.0} s with {written:.0} writes: in step again after {:.1} s, {} MiB sent",
+        ABSENCE.as_secs_f64(),
+        time.as_secs_f64(),
+        sent >> 20
     );
 }
 
 fn main() {
     let parent = std::env::var_os("REPLICATION_DIR").map(PathBuf::from);
     let runtime = Runtime::new().expect("a runtime");
-    let sites = runtime.block_on(pair(parent.as_ref()));
+    let sites = pair(&runtime, parent.as_ref());
     let pool = Bytes::from(noise(1, 16 << 20));
     for rtt_us in DISTANCES {
         let distance = Distance { rtt_us, ..Distance::default() };
@@ -141,4 +222,6 @@ fn main() {
         [1, 32].into_iter().for_each(|depth| row(&sites, &name, depth, false, &pool, rtt));
     }
     row(&sites, "reads", 32, true, &pool, Duration::ZERO);
+    absence(&sites, &pool);
+    sites.iter().for_each(|site| site.pods.stop());
 }

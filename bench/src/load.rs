@@ -1,7 +1,7 @@
 //! A load of requests that an engine executes, with latencies.
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout, reason = "a benchmark reads the clock")]
 
-use engine::{BlockService, Engine, Op, OpError, Reply, Sink, Tag};
+use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -50,7 +50,7 @@ impl Outcome {
 }
 
 /// Keeps `depth` requests in progress until `is_over`. Waits for all replies.
-pub fn run(engine: &Engine, depth: u64, is_over: &AtomicBool, mut next: impl FnMut() -> Op) -> Outcome {
+pub fn run(engine: &dyn BlockService, depth: u64, is_over: &AtomicBool, mut next: impl FnMut() -> Op) -> Outcome {
     let (sender, receiver): (Sender<Tag>, Receiver<Tag>) = channel();
     let sink: Arc<dyn Sink> = Arc::new(Completions(sender));
     let begin = Instant::now();
@@ -84,7 +84,7 @@ pub fn run(engine: &Engine, depth: u64, is_over: &AtomicBool, mut next: impl FnM
 }
 
 /// As [`run`], for a time.
-pub fn run_for(engine: &Engine, depth: u64, seconds: u64, next: impl FnMut() -> Op + Send) -> Outcome {
+pub fn run_for(engine: &dyn BlockService, depth: u64, seconds: u64, next: impl FnMut() -> Op + Send) -> Outcome {
     let is_over = AtomicBool::new(false);
     scope(|scope| {
         let load = scope.spawn(|| run(engine, depth, &is_over, next));
