@@ -21,12 +21,13 @@ use engine::{Change, DeltaOp, Op, OpError, Reply, Sink, StreamChange, Tag, call}
 use parking_lot::Mutex;
 use platform::clock;
 use pod::{
-    Action, Alert, Answer, BeginPeriod, Event, Facts, Hosts, Machine, Note, Process, Request, Role, Side, Stored,
-    StreamDelta, StreamRole, Times,
+    Action, Alert, Answer, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request, Role,
+    Side, Stored, StreamDelta, StreamRole, Times,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use types::{Period, Position, StreamId};
 
@@ -117,6 +118,12 @@ impl PodHandle {
     /// Returns the state for administrators.
     pub(crate) fn status(&self) -> PodStatus {
         let mut status = self.status.lock().clone();
+        let now = clock::lease_time();
+        self.with_machine(|machine| {
+            let why = machine.why().map(|why| (why.waits_for, now.saturating_sub(why.since)));
+            status.update(machine.stored(), self.side, why);
+            (status.is_in_step, status.is_alone) = (machine.is_in_step(), machine.is_alone());
+        });
         (status.waiting, status.in_flight) = self.gate.load();
         status.hosts = self.gate.hosts();
         status
@@ -141,6 +148,11 @@ impl PodHandle {
     pub(crate) fn outcome(&self, body: &[u8]) {
         let ended = self.gate.forwards(|forwards| forwards.outcome(body));
         ended.into_iter().for_each(|(tag, sink, result)| sink.complete(tag, result));
+    }
+
+    /// Both arrays serve.
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.with_machine(Machine::is_in_step)
     }
 
     fn step(&self, event: Event) {
@@ -242,7 +254,7 @@ impl Driver {
     /// # Errors
     ///
     /// There is no thread for it, or the engine has no such stream.
-    pub(crate) fn start(environment: Environment, start: Start) -> Result<Arc<PodHandle>, String> {
+    pub(crate) fn start(environment: Environment, start: Start) -> Result<(Arc<PodHandle>, JoinHandle<()>), String> {
         let Start { stream, array, side, stored: (number, stored), register, on_over } = start;
         let (inbox, inputs) = mpsc::channel();
         let status = environment.engine.stream_status(stream).ok_or("the engine has no such stream")?;
@@ -296,8 +308,8 @@ impl Driver {
             on_over,
         };
         let thread = std::thread::Builder::new().name("pod".to_owned());
-        thread.spawn(move || driver.run()).map_err(|error| format!("no thread for the pod: {error}"))?;
-        Ok(handle)
+        let running = thread.spawn(move || driver.run()).map_err(|error| format!("no thread for the pod: {error}"))?;
+        Ok((handle, running))
     }
 
     fn run(mut self) {
@@ -327,9 +339,14 @@ impl Driver {
 
     /// The array stops: the stream is closed, and requests of hosts end.
     fn finish(&mut self) {
-        self.resync = None;
-        self.environment.carrier.stop(self.handle.stream);
-        let _ = self.environment.engine.close_stream(self.handle.stream);
+        self.close();
+        let hosts = Hosts {
+            changes: Changes::Fail,
+            reads: Reads::Never,
+            own_ports: Ports::Unavailable,
+            peer_ports: Ports::Active,
+        };
+        self.handle.gate.set(hosts, false);
     }
 
     fn tick(&mut self) {
@@ -393,8 +410,7 @@ impl Driver {
 
     /// Both arrays serve, and nothing waits for the stream.
     fn is_steady(&self) -> bool {
-        let is_in_step = self.handle.with_machine(Machine::is_in_step);
-        is_in_step && !self.handle.gate.hosts().is_held() && self.taking.is_none()
+        self.handle.is_in_step() && !self.handle.gate.hosts().is_held() && self.taking.is_none()
     }
 
     fn present_facts(&self) -> Option<Facts> {
@@ -575,13 +591,7 @@ impl Driver {
     fn show(&self) {
         let handle = &self.handle;
         let status = self.environment.engine.stream_status(handle.stream);
-        let (stored, why, is_in_step, is_alone) = handle.with_machine(|machine| {
-            (machine.stored().clone(), machine.why(), machine.is_in_step(), machine.is_alone())
-        });
-        let now = clock::lease_time();
         let mut shown = handle.status.lock();
-        shown.update(&stored, handle.side, why.map(|why| (why.waits_for, now.saturating_sub(why.since))));
-        (shown.is_in_step, shown.is_alone) = (is_in_step, is_alone);
         shown.has_session = self.session.is_some();
         shown.mediator_problem = self.registrar.as_ref().and_then(Registrar::problem);
         shown.flow = status.map(|status| Flow {

@@ -10,11 +10,12 @@ use crate::service::PodService;
 use crate::status::PodStatus;
 use bytes::Bytes;
 use engine::{Change, Op, OpError, Reply, Sink, Tag, call};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pod::{Request, Side, Stored};
 use replication::CarrierOwner;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
 use types::{Period, Position, StreamId};
@@ -72,6 +73,7 @@ pub struct Pods {
     offers: Arc<dyn Offers>,
     pods: RwLock<BTreeMap<StreamId, Arc<PodHandle>>>,
     sessions: RwLock<BTreeMap<String, Session>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     service: Arc<PodService>,
     this: Weak<Self>,
 }
@@ -85,6 +87,7 @@ impl Pods {
             offers,
             pods: RwLock::default(),
             sessions: RwLock::default(),
+            threads: Mutex::default(),
             service,
             this: this.clone(),
         });
@@ -115,7 +118,11 @@ impl Pods {
         let this = self.this.clone();
         let on_over = Box::new(move |stream| this.upgrade().into_iter().for_each(|pods| pods.forget(stream)));
         let start = Start { stream, array: array.clone(), side, stored, register, on_over };
-        let handle = Driver::start(self.environment.clone(), start).map_err(PodError::Failed)?;
+        let (handle, running) = Driver::start(self.environment.clone(), start).map_err(PodError::Failed)?;
+        let mut threads = self.threads.lock();
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(running);
+        drop(threads);
         self.service.gates().insert(stream, handle.gate.clone());
         self.pods.write().insert(stream, handle.clone());
         if is_origin && is_new {
@@ -184,9 +191,27 @@ impl Pods {
         self.pods.read().keys().copied().collect()
     }
 
-    /// Ends the service of all pods.
+    /// Hands all pods that both arrays serve over to the other one, so that it need not wait until
+    /// this array is silent. Blocks for up to `patience`.
+    pub fn hand_over(&self, patience: Duration) {
+        let pods: Vec<_> = self.pods.read().values().filter(|handle| handle.is_in_step()).cloned().collect();
+        let (reply, _answers) = mpsc::channel();
+        pods.iter().for_each(|handle| handle.give(Input::Request(Request::Resign, reply.clone())));
+        let since = platform::clock::now();
+        while pods.iter().any(|handle| handle.is_in_step()) && since.elapsed() < patience {
+            platform::clock::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends the service of all pods. Blocks until their threads have ended; requests of hosts end.
     pub fn stop(&self) {
         self.pods.read().values().for_each(|handle| handle.give(Input::End));
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("the thread of a pod has panicked");
+            }
+        }
     }
 
     fn of_array(&self, array: &str) -> Vec<Arc<PodHandle>> {

@@ -244,7 +244,8 @@ impl Site {
     pub(crate) async fn kill(&self) {
         let running = self.running.lock().take().expect("the array runs");
         running.links.stop();
-        running.pods.stop();
+        let pods = running.pods.clone();
+        tokio::task::spawn_blocking(move || pods.stop()).await.unwrap();
         let engine = Arc::downgrade(&running.engine);
         drop(running);
         let waiting = async {
