@@ -51,9 +51,6 @@ impl PodObjects for OneVolume {
     fn image(&self, _: StreamId) -> Option<Bytes> {
         Some(Bytes::from_static(b"one"))
     }
-    fn contents(&self, _: StreamId) -> Vec<VolumeId> {
-        vec![pod_volume()]
-    }
     fn volume_changes(
         &self,
         _: StreamId,

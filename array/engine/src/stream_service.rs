@@ -198,6 +198,9 @@ pub trait StreamService: Send + Sync {
     fn settle_stream(&self, stream: StreamId) -> Result<(), OpError>;
     /// Returns the state of a stream.
     fn stream_status(&self, stream: StreamId) -> Option<StreamStatus>;
+    /// Returns the volumes whose ids are of a stream, which need not exist, with their sizes in
+    /// 512-byte blocks, in order. Deltas are not among them.
+    fn stream_volumes(&self, stream: StreamId) -> Vec<(VolumeId, u64)>;
     /// Sets the receiver of events. It is called under the engine's mutex, in order, and must not
     /// block or call the engine.
     fn set_stream_sink(&self, sink: Arc<dyn StreamSink>);

@@ -4,9 +4,13 @@
 //! thread of a session. Its actions are carried out by the pod's thread alone, in their order.
 
 mod begin;
+mod end;
 mod mask;
 mod peer;
 
+pub(crate) use end::{has_ended, remove};
+
+use crate::driver::peer::Attempts;
 use crate::environment::Environment;
 use crate::forward::{Arrived, Next, Served, Session};
 use crate::gate::HostGate;
@@ -21,20 +25,29 @@ use engine::{Change, DeltaOp, Op, OpError, Reply, Sink, StreamChange, Tag, call}
 use parking_lot::Mutex;
 use platform::clock;
 use pod::{
-    Action, Alert, Answer, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request, Role,
-    Side, Stored, StreamDelta, StreamRole, Times,
+    Action, Alert, Answer, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request,
+    Role, Side, Stored, StreamDelta, StreamGate, StreamRole, Times,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use types::{Period, Position, StreamId};
 
 /// Time between two steps of the state machine, at most. It wants one in 50 ms.
 const TICK: Duration = Duration::from_millis(20);
-/// An array that was removed keeps the pod for so long, to confirm that.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// Time between two looks at the stream while something waits for it.
+const SETTLE: Duration = Duration::from_millis(1);
+/// Rounds of facts and actions of one look. The next look continues.
+const ROUNDS: usize = 8;
+/// Pause before something is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Time for a record that removes this array to be applied.
+const RECORD: Duration = Duration::from_secs(1);
+/// Id of a session of the link.
+pub(crate) type LinkSession = [u8; 16];
+
 /// First byte of a message with a record: a note of the state machine.
 pub(crate) const NOTE: u8 = 1;
 /// First byte of a message with a record: the objects of the pod.
@@ -42,20 +55,24 @@ pub(crate) const IMAGE: u8 = 2;
 
 /// Something that happens to a pod.
 pub(crate) enum Input {
-    /// A session with the other array has begun.
-    SessionUp(Session),
+    /// A session of the link has begun.
+    LinkUp(LinkSession),
     /// It has ended.
-    SessionDown(Session),
-    /// A message has arrived.
-    Message(Session, PodMessage),
+    LinkDown(LinkSession),
+    /// A message has arrived in a session of the link and one of the pod.
+    Message(LinkSession, Session, PodMessage),
     /// The stream has changed.
     Wake,
     /// A value was stored, or not.
     Stored(bool),
-    /// A note was ordered, or not.
+    /// A note with a state was ordered, or not: by the state machine with this number.
+    Logged(u64, Result<Reply, OpError>),
+    /// A note without a state was ordered, or not.
     Noted(Result<Reply, OpError>),
-    /// Blocks have entered a delta.
-    Added(Result<Reply, OpError>),
+    /// The tail is in the deltas, or not, in this period.
+    TailAdded(Period, Result<Reply, OpError>),
+    /// Blocks have entered a delta, for the mask with this number.
+    Added(u64, Result<Reply, OpError>),
     /// The mediator has answered.
     Answer(u64, Answer),
     /// The carrier carries the stream no longer.
@@ -86,8 +103,8 @@ pub(crate) struct PodHandle {
     persist: Mutex<Persist>,
     inbox: mpsc::Sender<Input>,
     is_woken: AtomicBool,
-    /// Forwards are accepted in this session.
-    accepts: Mutex<Option<Session>>,
+    /// Images have come with records, and are not in the catalog.
+    pub(crate) has_images: AtomicBool,
     served: Mutex<Served>,
     status: Mutex<PodStatus>,
 }
@@ -127,11 +144,6 @@ impl PodHandle {
         (status.waiting, status.in_flight) = self.gate.load();
         status.hosts = self.gate.hosts();
         status
-    }
-
-    /// Whether forwards are accepted in a session.
-    pub(crate) fn accepts(&self, session: Session) -> bool {
-        *self.accepts.lock() == Some(session)
     }
 
     /// Takes a forward of the other array.
@@ -178,10 +190,29 @@ impl PodHandle {
                 Ok(self.note(period, position, note))
             }
             Some((&IMAGE, image)) => {
-                self.give(Input::Wake);
+                self.has_images.store(true, Ordering::Relaxed);
                 Ok(vec![persist::put_image(self.stream, position, image)])
             }
             _ => Err("a record with an unknown message".to_owned()),
+        }
+    }
+
+    /// Applies the objects that have come with records to the catalog. May wait for its changes.
+    pub(crate) fn apply_images(&self, environment: &Environment) {
+        if !self.has_images.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let (engine, stream) = (&environment.engine, self.stream);
+        for (key, image) in persist::images(&**engine, stream) {
+            let applied = environment.objects.apply(stream, &image);
+            let removed = applied.and_then(|()| {
+                call(&**engine, Op::Change(vec![Change::Remove { key }])).map_err(|error| error.to_string())
+            });
+            if let Err(error) = removed {
+                tracing::error!(%stream, "objects of the pod are not those of the other array: {error}");
+                self.has_images.store(true, Ordering::Relaxed);
+                return clock::sleep(PAUSE);
+            }
         }
     }
 
@@ -193,11 +224,16 @@ impl PodHandle {
             if let Action::Log { position: at, generation, state, .. } = action
                 && *at == position
             {
-                values.push(self.persist.lock().log(*generation, state, (period, position)));
+                values.push(self.persist.lock().log(*generation, state, (period, position), false));
             }
         }
         control.actions.extend(actions);
+        let hosts = control.machine.hosts();
         drop(control);
+        if hosts.changes == Changes::Fail {
+            // The other array may count on it as soon as the record is durable.
+            self.gate.set(hosts, false, None);
+        }
         self.give(Input::Wake);
         values
     }
@@ -209,10 +245,13 @@ pub(crate) struct Driver {
     environment: Environment,
     inbox: mpsc::Receiver<Input>,
     registrar: Option<Registrar>,
-    /// The session with the other array.
+    /// The session of the link.
+    link: Option<LinkSession>,
+    /// The session of the pod.
     session: Option<Session>,
-    /// The state machine knows the session, because the other array knows the pod.
-    is_met: bool,
+    attempts: Attempts,
+    /// Number of the state machine in this process.
+    machines: u64,
     /// The state machine lets records go in this session.
     streams_in: Option<Session>,
     /// The other array accepts records in this session, after a position of a period.
@@ -227,11 +266,19 @@ pub(crate) struct Driver {
     reported: u64,
     /// The objects that the source has.
     image: Option<Bytes>,
+    masks: u64,
+    /// A mask that is wanted as soon as no volume is being made: its session, and whether it is all.
+    wanted_mask: Option<(Session, bool)>,
     taking: Option<MaskTaking>,
     reading: Option<MaskReader>,
+    /// The tail is being added in this period.
+    adds_tail: Option<Period>,
+    last_tick: Duration,
+    last_settled: Duration,
+    backlog: VecDeque<Input>,
     resync: Option<Resync>,
     refusal: Option<&'static str>,
-    left_at: Option<Duration>,
+    leaves_at: Option<Duration>,
     is_over: bool,
     /// Called when the pod has left this array, or is on it alone.
     on_over: Box<dyn FnOnce(StreamId) + Send>,
@@ -242,7 +289,9 @@ pub(crate) struct Start {
     pub(crate) stream: StreamId,
     pub(crate) array: String,
     pub(crate) side: Side,
-    /// The stored state, and its number.
+    /// The gate, which holds requests.
+    pub(crate) gate: Arc<HostGate>,
+    /// The number of the stored state, and the state.
     pub(crate) stored: (u64, Stored),
     pub(crate) register: Option<PodRegister>,
     pub(crate) on_over: Box<dyn FnOnce(StreamId) + Send>,
@@ -255,42 +304,38 @@ impl Driver {
     ///
     /// There is no thread for it, or the engine has no such stream.
     pub(crate) fn start(environment: Environment, start: Start) -> Result<(Arc<PodHandle>, JoinHandle<()>), String> {
-        let Start { stream, array, side, stored: (number, stored), register, on_over } = start;
+        let Start { stream, array, side, gate, stored: (number, stored), register, on_over } = start;
         let (inbox, inputs) = mpsc::channel();
-        let status = environment.engine.stream_status(stream).ok_or("the engine has no such stream")?;
-        let facts = facts_of(&status, true, true);
         let registrar = register.map(|register| Registrar::start(register, side, environment.runtime.clone()));
         let stored = Stored { mediator: registrar.as_ref().map(Registrar::instance), ..stored };
-        let process = Process { side, stored, facts, times: Times::default() };
-        let (machine, actions) = Machine::start(process, clock::lease_time());
+        let (machine, actions) = machine_of(&environment, stream, side, stored.clone())?;
         let origin = u64::from_le_bytes(platform::random::bytes().map_err(|error| error.to_string())?);
-        let handle = Arc::new_cyclic(|this: &Weak<PodHandle>| {
-            let still = this.clone();
-            let on_still = move || still.upgrade().into_iter().for_each(|handle| handle.give(Input::Wake));
-            let gate = HostGate::new(environment.engine.clone(), on_still);
-            gate.forwards(|forwards| forwards.set_origin(origin));
-            PodHandle {
-                stream,
-                array,
-                side,
-                gate,
-                control: Mutex::new(Control { machine, actions: actions.into() }),
-                persist: Mutex::new(Persist::after(stream, number)),
-                inbox,
-                is_woken: AtomicBool::new(false),
-                accepts: Mutex::default(),
-                served: Mutex::default(),
-                status: Mutex::default(),
-            }
+        gate.forwards(|forwards| forwards.set_origin(origin));
+        let handle = Arc::new(PodHandle {
+            stream,
+            array,
+            side,
+            gate,
+            control: Mutex::new(Control { machine, actions: actions.into() }),
+            persist: Mutex::new(Persist::after(stream, (number, stored))),
+            inbox,
+            is_woken: AtomicBool::new(false),
+            has_images: AtomicBool::new(true),
+            served: Mutex::default(),
+            status: Mutex::default(),
         });
+        let still = Arc::downgrade(&handle);
+        handle.gate.on_still(move || still.upgrade().into_iter().for_each(|handle| handle.give(Input::Wake)));
         environment.carrier.share(stream, &handle.array);
         let driver = Self {
             handle: handle.clone(),
             environment,
             inbox: inputs,
             registrar,
+            link: None,
             session: None,
-            is_met: false,
+            attempts: Attempts::default(),
+            machines: 0,
             streams_in: None,
             ready: None,
             takes_forwards: None,
@@ -299,11 +344,17 @@ impl Driver {
             facts: None,
             reported: 0,
             image: None,
+            masks: 0,
+            wanted_mask: None,
             taking: None,
             reading: None,
+            adds_tail: None,
+            last_tick: Duration::ZERO,
+            last_settled: Duration::ZERO,
+            backlog: VecDeque::new(),
             resync: None,
             refusal: None,
-            left_at: None,
+            leaves_at: None,
             is_over: false,
             on_over,
         };
@@ -313,58 +364,49 @@ impl Driver {
     }
 
     fn run(mut self) {
-        self.apply_images();
         self.settle(true);
         while !self.is_over {
-            match self.inbox.recv_timeout(TICK) {
+            let input = match self.backlog.pop_front() {
+                Some(input) => Ok(input),
+                None => self.inbox.recv_timeout(TICK),
+            };
+            match input {
                 Ok(Input::End) | Err(mpsc::RecvTimeoutError::Disconnected) => return self.finish(),
                 Ok(input) => self.take(input),
-                Err(mpsc::RecvTimeoutError::Timeout) => self.tick(),
-            }
-            let mut has_waited = 0;
-            while let Ok(input) = self.inbox.try_recv() {
-                if matches!(input, Input::End) {
-                    return self.finish();
-                }
-                self.take(input);
-                has_waited += 1;
-                if has_waited > 1000 {
-                    break;
-                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
             self.settle(false);
         }
         (self.on_over)(self.handle.stream);
     }
 
-    /// The array stops: the stream is closed, and requests of hosts end.
+    /// The array stops: requests of hosts end, and the stream is closed.
     fn finish(&mut self) {
-        self.close();
         let hosts = Hosts {
             changes: Changes::Fail,
             reads: Reads::Never,
             own_ports: Ports::Unavailable,
             peer_ports: Ports::Active,
         };
-        self.handle.gate.set(hosts, false);
-    }
-
-    fn tick(&mut self) {
-        self.handle.is_woken.store(false, Ordering::Relaxed);
-        self.handle.step(Event::Tick);
-        self.handle.gate.expire(clock::lease_time());
-        self.settle(true);
-        self.show();
+        self.handle.gate.set(hosts, false, None);
+        self.handle.gate.detach_forwards();
+        self.close();
     }
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::SessionUp(session) => self.session_up(session),
-            Input::SessionDown(session) => self.session_down(session),
-            Input::Message(session, message) => self.message(session, message),
+            Input::LinkUp(link) => self.link_up(link),
+            Input::LinkDown(link) => self.link_down(link),
+            Input::Message(link, session, message) => self.message(link, session, message),
             Input::Stored(has_succeeded) => self.handle.persist.lock().stored(has_succeeded),
-            Input::Noted(result) => self.noted(&result),
-            Input::Added(result) => self.mask_added(&result),
+            Input::Logged(machine, Err(error)) if machine == self.machines => {
+                self.begin_again(&format!("a change of state was not ordered: {error}"));
+            }
+            Input::Noted(Err(error)) => {
+                tracing::debug!(stream = %self.handle.stream, "a note was not ordered: {error}")
+            }
+            Input::TailAdded(period, result) => self.tail_added(period, &result),
+            Input::Added(mask, result) => self.mask_added(mask, &result),
             Input::Answer(question, answer) => self.handle.step(Event::Mediator { question, answer }),
             Input::Stopped(period, reason) => self.stopped(period, &reason),
             Input::Request(request, reply) => {
@@ -379,44 +421,76 @@ impl Driver {
                 let instance = self.registrar.as_ref().map(Registrar::instance);
                 self.handle.step(Event::Request(Request::UseMediator(instance)));
             }
-            Input::Wake | Input::End => {}
+            Input::Logged(..) | Input::Noted(_) | Input::Wake | Input::End => {}
         }
     }
 
-    /// Gives the state machine what has changed, and carries out its actions, until nothing is left.
-    /// While both arrays serve, reports of the log wait for the next tick.
-    fn settle(&mut self, is_tick: bool) {
-        for _ in 0..10_000 {
+    /// Gives the state machine what has changed, and carries out its actions. While hosts are served
+    /// and nothing else waits for the stream, what has changed waits for the next tick.
+    fn settle(&mut self, is_forced: bool) {
+        let now = clock::lease_time();
+        let is_tick = now >= self.last_tick + TICK;
+        if is_tick {
+            self.last_tick = now;
+            self.handle.step(Event::Tick);
+        }
+        let is_due = is_forced || is_tick || !self.is_steady() && now >= self.last_settled + SETTLE;
+        if is_due {
+            self.last_settled = now;
+            self.handle.is_woken.store(false, Ordering::Relaxed);
+        }
+        // Facts that actions change are news as well.
+        for _ in 0..ROUNDS {
             self.store();
-            let is_steady = !is_tick && self.is_steady();
-            if !is_steady {
-                self.handle.is_woken.store(false, Ordering::Relaxed);
-                let facts = self.present_facts();
-                if facts.is_some() && facts != self.facts {
-                    self.facts = facts;
-                    facts.into_iter().for_each(|facts| self.handle.step(Event::Stream(facts)));
-                }
-            }
-            let action = self.handle.control.lock().actions.pop_front();
-            match action {
-                Some(action) => self.perform(action),
-                None if is_steady || self.present_facts() == self.facts => break,
-                None => {}
+            let has_acted = self.act();
+            let has_news = is_due && self.note_facts();
+            if !has_acted && !has_news {
+                break;
             }
         }
-        self.apply_images();
-        self.leave();
+        self.begin_mask();
+        self.add_tail();
+        if is_tick {
+            self.show();
+            self.meet_again(now);
+            self.leave();
+        }
     }
 
-    /// Both arrays serve, and nothing waits for the stream.
+    /// Carries out the actions that wait. Returns whether there were any.
+    fn act(&mut self) -> bool {
+        let mut has_acted = false;
+        loop {
+            let action = self.handle.control.lock().actions.pop_front();
+            let Some(action) = action else { return has_acted };
+            has_acted = true;
+            self.perform(action);
+        }
+    }
+
+    /// Gives the state machine the facts, if they have changed.
+    fn note_facts(&mut self) -> bool {
+        let facts = self.present_facts();
+        let has_changed = facts.is_some() && facts != self.facts;
+        if has_changed {
+            self.facts = facts;
+            facts.into_iter().for_each(|facts| self.handle.step(Event::Stream(facts)));
+        }
+        has_changed
+    }
+
+    /// Hosts are served, and nothing waits for the stream.
     fn is_steady(&self) -> bool {
-        self.handle.is_in_step() && !self.handle.gate.hosts().is_held() && self.taking.is_none()
+        let is_alone = self.session.is_none() && self.handle.with_machine(Machine::is_alone);
+        (self.handle.is_in_step() || is_alone) && !self.handle.gate.hosts().is_held() && self.taking.is_none()
     }
 
     fn present_facts(&self) -> Option<Facts> {
+        // Read first: a change that is in flight may end meanwhile, and move the position.
+        let is_still = self.handle.gate.is_still();
         let status = self.environment.engine.stream_status(self.handle.stream)?;
         let is_source = self.run.is_some_and(|run| run.delta == StreamDelta::Source);
-        Some(facts_of(&status, self.handle.gate.is_still(), !is_source || self.is_attached))
+        Some(facts_of(&status, is_still, !is_source || self.is_attached))
     }
 
     /// Stores the newest state, and reports what is durable.
@@ -449,7 +523,7 @@ impl Driver {
         match action {
             Action::Store { generation, state } => self.handle.persist.lock().want(generation, state),
             Action::Log { note, position, generation, state } => self.log(note, position, generation, &state),
-            Action::Order(note) => self.order(note, None, vec![]),
+            Action::Order(note) => self.order(note, None, vec![], Input::Noted),
             Action::Send { session, message } => self.send_control(session, &message),
             Action::EndSession(session) => self.end_session(session),
             Action::Close => self.close(),
@@ -462,9 +536,8 @@ impl Driver {
                     .for_each(|error| tracing::error!(%stream, "the stream cannot be settled: {error}"));
             }
             Action::ClearDeltas => self.clear_deltas(),
-            Action::AddTail(period) => {
-                self.submit(Op::Delta(DeltaOp::AddTail { stream, period }), |_| Input::Wake);
-            }
+            // It is added as long as the stream waits for it.
+            Action::AddTail(_) => {}
             Action::TakeMask { session, is_all } => self.take_mask(session, is_all),
             Action::Heard { period, position } => {
                 let _ = self.environment.engine.stream_heard(stream, period, position);
@@ -483,11 +556,18 @@ impl Driver {
     /// Orders a note with a state. At the follower, its record has stored the state already.
     fn log(&mut self, note: Note, position: Position, generation: u64, state: &Stored) {
         let Some(run) = self.run.filter(|run| run.role == StreamRole::Sequencer) else { return };
-        let value = self.handle.persist.lock().log(generation, state, (run.period, position));
-        self.order(note, Some(position), vec![value]);
+        let value = self.handle.persist.lock().log(generation, state, (run.period, position), true);
+        let machine = self.machines;
+        self.order(note, Some(position), vec![value], move |result| Input::Logged(machine, result));
     }
 
-    fn order(&self, note: Note, position: Option<Position>, values: Vec<Change>) {
+    fn order(
+        &self,
+        note: Note,
+        position: Option<Position>,
+        values: Vec<Change>,
+        input: impl Fn(Result<Reply, OpError>) -> Input + Send + Sync + 'static,
+    ) {
         let change = StreamChange {
             stream: self.handle.stream,
             position,
@@ -496,25 +576,41 @@ impl Driver {
             values,
             needs_empty_deltas: note == Note::Whole,
         };
-        self.submit(Op::StreamChange(Box::new(change)), Input::Noted);
+        self.submit(Op::StreamChange(Box::new(change)), input);
     }
 
-    /// A note that was refused is not in the log; its state is stored by itself.
-    fn noted(&mut self, result: &Result<Reply, OpError>) {
-        if let Err(error) = result {
-            tracing::info!(stream = %self.handle.stream, "a note was not ordered: {error}");
-            self.handle.persist.lock().forget_records();
+    /// Empties the deltas that this array has from a time when it was alone.
+    fn clear_deltas(&self) {
+        let (engine, stream) = (&self.environment.engine, self.handle.stream);
+        let has_deltas = engine.stream_status(stream).is_some_and(|status| !status.is_delta_empty);
+        let Some(run) = self.run.filter(|_| has_deltas) else { return };
+        for (volume, _) in engine.stream_volumes(stream) {
+            let clear = DeltaOp::Clear { volume, period: run.period, ranges: mask::whole_volume() };
+            if let Err(error) = call(&**engine, Op::Delta(clear)) {
+                tracing::warn!(%volume, "its delta is not cleared: {error}");
+            }
         }
     }
 
-    fn clear_deltas(&self) {
-        let Some(run) = self.run else { return };
-        for volume in self.environment.objects.contents(self.handle.stream) {
-            let all = mask::whole_volume();
-            let clear = DeltaOp::Clear { volume, period: run.period, ranges: all };
-            if let Err(error) = call(&*self.environment.engine, Op::Delta(clear)) {
-                tracing::debug!(%volume, "its delta is not cleared: {error}");
-            }
+    /// Adds the tail to the deltas as long as changes of hosts wait for it.
+    fn add_tail(&mut self) {
+        let is_alone = |run: &&BeginPeriod| run.role == StreamRole::Sequencer && run.gate == StreamGate::Local;
+        let Some(period) = self.run.as_ref().filter(is_alone).map(|run| run.period) else { return };
+        let (stream, is_due) = (self.handle.stream, self.facts.is_some_and(|facts| facts.awaits_tail));
+        if is_due && self.adds_tail != Some(period) {
+            self.adds_tail = Some(period);
+            let op = Op::Delta(DeltaOp::AddTail { stream, period });
+            self.submit(op, move |result| Input::TailAdded(period, result));
+        }
+    }
+
+    fn tail_added(&mut self, period: Period, result: &Result<Reply, OpError>) {
+        if self.adds_tail == Some(period) {
+            self.adds_tail = None;
+        }
+        if let Err(error) = result {
+            tracing::warn!(stream = %self.handle.stream, "the tail is not in the deltas: {error}");
+            clock::sleep(PAUSE);
         }
     }
 
@@ -532,10 +628,10 @@ impl Driver {
             (stored.role, stored.sequencer == machine.side() || stored.role == Role::Solo)
         });
         let accepts = (role == Role::Sync && is_sequencer).then_some(self.streams_in).flatten();
-        let before = std::mem::replace(&mut *self.handle.accepts.lock(), accepts);
-        self.handle.gate.set(hosts, is_sequencer);
-        if let Some(session) = accepts.filter(|_| before != accepts) {
-            self.send(session, &PodMessage::Accepts);
+        let is_news = accepts.is_some_and(|session| !self.handle.gate.accepts(session));
+        self.handle.gate.set(hosts, is_sequencer, accepts);
+        if is_news {
+            self.send(&PodMessage::Accepts);
         }
     }
 
@@ -549,6 +645,7 @@ impl Driver {
     }
 
     fn close(&mut self) {
+        self.await_record();
         let stream = self.handle.stream;
         (self.run, self.resync, self.is_attached) = (None, None, false);
         self.environment.carrier.stop(stream);
@@ -561,30 +658,72 @@ impl Driver {
         persist.forget_records();
     }
 
-    /// The carrier has given up, or a record could not be applied: a new session begins again.
-    fn stopped(&mut self, period: Period, reason: &str) {
-        if self.run.is_none_or(|run| run.period != period) {
-            return;
-        }
-        tracing::warn!(stream = %self.handle.stream, "records do not cross any more: {reason}");
-        self.handle.persist.lock().forget_records();
-        if let Some(session) = self.session {
-            self.environment.carrier.end_session(&self.handle.array, session, reason);
+    /// A record that removes this array from the pod has to be applied before the stream is closed.
+    fn await_record(&self) {
+        let is_left = self.handle.with_machine(|machine| machine.stored().role == Role::Left);
+        let Some((period, position)) = self.handle.persist.lock().last_record().filter(|_| is_left) else { return };
+        let status = || self.environment.engine.stream_status(self.handle.stream);
+        let is_applied = |status: engine::StreamStatus| status.period != period || status.durable >= position;
+        let until = clock::lease_time() + RECORD;
+        while !status().is_none_or(is_applied) && clock::lease_time() < until {
+            clock::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Applies the objects that have come with records to the catalog.
-    fn apply_images(&self) {
-        let (engine, stream) = (&self.environment.engine, self.handle.stream);
-        for (key, image) in persist::images(&**engine, stream) {
-            if let Err(error) = self.environment.objects.apply(stream, &image) {
-                tracing::error!(%stream, "objects of the pod are not those of the other array: {error}");
-            }
-            if let Err(error) = call(&**engine, Op::Change(vec![Change::Remove { key }])) {
-                tracing::error!(%stream, "{error}");
-                return;
+    /// The carrier has given up, or a record could not be applied: the stream of the period is over.
+    fn stopped(&mut self, period: Period, reason: &str) {
+        if self.run.is_some_and(|run| run.period == period) {
+            self.begin_again(reason);
+        }
+    }
+
+    /// Begins again with the state on the drive, as after a restart of the process: what was decided
+    /// since has had no effect outside.
+    pub(super) fn begin_again(&mut self, reason: &str) {
+        let (stream, side) = (self.handle.stream, self.handle.side);
+        tracing::warn!(%stream, "the pod begins again: {reason}");
+        self.serve_nothing();
+        self.leave_session();
+        self.close();
+        // A value on its way to the drive is the state there.
+        while self.handle.persist.lock().is_storing() {
+            match self.inbox.recv_timeout(TICK) {
+                Ok(Input::Stored(has_succeeded)) => self.handle.persist.lock().stored(has_succeeded),
+                Ok(input) => self.backlog.push_back(input),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
         }
+        clock::sleep(PAUSE);
+        let stored = self.handle.persist.lock().on_drive().clone();
+        let instance = self.registrar.as_ref().map(Registrar::instance);
+        match machine_of(&self.environment, stream, side, Stored { mediator: instance, ..stored }) {
+            Ok((machine, actions)) => {
+                let mut control = self.handle.control.lock();
+                let mut persist = self.handle.persist.lock();
+                *persist = persist.begun_again();
+                let is_local = machine.stored().role == Role::Local;
+                *control = Control { machine, actions: actions.into() };
+                drop((control, persist));
+                if is_local && self.leaves_at.is_none() {
+                    self.handle.step(Event::Request(Request::Stretch));
+                }
+            }
+            Err(error) => tracing::error!(%stream, "the pod does not begin again: {error}"),
+        }
+        self.machines += 1;
+        (self.reported, self.facts, self.adds_tail) = (0, None, None);
+    }
+
+    /// Requests of hosts wait.
+    fn serve_nothing(&self) {
+        let hosts = Hosts {
+            changes: Changes::Hold,
+            reads: Reads::Never,
+            own_ports: Ports::Transitioning,
+            peer_ports: Ports::Active,
+        };
+        self.handle.gate.set(hosts, false, None);
     }
 
     /// Updates what administrators see.
@@ -592,7 +731,7 @@ impl Driver {
         let handle = &self.handle;
         let status = self.environment.engine.stream_status(handle.stream);
         let mut shown = handle.status.lock();
-        shown.has_session = self.session.is_some();
+        shown.has_session = self.link.is_some();
         shown.mediator_problem = self.registrar.as_ref().and_then(Registrar::problem);
         shown.flow = status.map(|status| Flow {
             position: status.position.0,
@@ -605,51 +744,18 @@ impl Driver {
             (figure(&resync.progress.sent), figure(&resync.progress.total))
         });
     }
+}
 
-    /// Ends the pod here: this array was removed from it, or has it alone.
-    fn leave(&mut self) {
-        let (role, now) = (self.handle.with_machine(|machine| machine.stored().role), clock::lease_time());
-        match role {
-            Role::Left | Role::Local if self.reported > 0 => {}
-            _ => return,
-        }
-        let since = *self.left_at.get_or_insert(now);
-        if role == Role::Left && now < since + FAREWELL {
-            return;
-        }
-        if let Err(error) = self.end(role) {
-            tracing::warn!(stream = %self.handle.stream, "the end of a pod is tried again: {error}");
-            // Not at once.
-            self.left_at = Some(now.saturating_sub(FAREWELL) + Duration::from_secs(1));
-        }
-    }
-
-    fn end(&mut self, role: Role) -> Result<(), String> {
-        let (engine, stream) = (self.environment.engine.clone(), self.handle.stream);
-        self.close();
-        let text = |error: OpError| error.to_string();
-        if engine.stream_status(stream).is_some() {
-            engine.remove_stream(stream).map_err(text)?;
-            let is_gone = || engine.stream_status(stream).is_none();
-            let mut turns = 0;
-            while !is_gone() {
-                turns += 1;
-                if turns > 1000 {
-                    return Err("the stream is not removed yet".to_owned());
-                }
-                clock::sleep(Duration::from_millis(5));
-            }
-        }
-        match role {
-            Role::Left => self.environment.objects.drop_pod(stream)?,
-            _ => self.environment.objects.end_stretch(stream)?,
-        }
-        self.environment.carrier.unshare(stream);
-        call(&*engine, Op::Change(persist::remove_all(&*engine, stream))).map_err(text)?;
-        self.handle.gate.open();
-        self.is_over = true;
-        Ok(())
-    }
+/// Returns a state machine that begins, with its first actions.
+fn machine_of(
+    environment: &Environment,
+    stream: StreamId,
+    side: Side,
+    stored: Stored,
+) -> Result<(Machine, Vec<Action>), String> {
+    let status = environment.engine.stream_status(stream).ok_or("the engine has no such stream")?;
+    let process = Process { side, stored, facts: facts_of(&status, true, true), times: Times::default() };
+    Ok(Machine::start(process, clock::lease_time()))
 }
 
 fn facts_of(status: &engine::StreamStatus, is_still: bool, is_known: bool) -> Facts {

@@ -5,14 +5,17 @@
 //! that of a change which both arrays hold. Where the arrays part, a forward ends with an error,
 //! although it may have happened, as when a path of a host fails.
 
+use crate::gate::HELD_FOR;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::{Op, OpError, Reply, Sink, Tag};
+use platform::clock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use types::{BlockRange, LBA_BYTES, Lba, StreamId, VolumeId};
 
-/// Id of a session.
-pub(crate) type Session = [u8; 16];
+/// Number of a session of a pod.
+pub(crate) type Session = u64;
 
 /// Longest data of one forward: a longer write is divided.
 const MAX_DATA: u64 = 512 << 10;
@@ -20,6 +23,8 @@ const MAX_DATA: u64 = 512 << 10;
 const MAX_RANGES: usize = 4096;
 /// Most bytes of forwards without an outcome.
 const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Most numbers from the oldest forward without an outcome to the newest one.
+const MAX_NUMBERS: u64 = 1 << 15;
 /// Most forwards that the array which orders remembers.
 const MAX_REMEMBERED: usize = 1 << 16;
 
@@ -35,13 +40,15 @@ const COMPARE_AND_WRITE: u64 = 5;
 const OR: u64 = 6;
 const COPY: u64 = 7;
 
-/// Sends the body of a forward. False if the session has ended.
+/// Sends the body of a forward. What is lost with the session is sent again in the next one.
 type Send = Box<dyn Fn(Bytes) + std::marker::Send + Sync>;
 
 /// A request of a host, of one or more forwards.
 struct Waiting {
     tag: Tag,
     sink: Arc<dyn Sink>,
+    /// It fails at this time of the lease clock if there is no session.
+    deadline: Duration,
     /// Forwards without an outcome.
     left: usize,
     result: Result<Reply, OpError>,
@@ -96,11 +103,13 @@ impl Forwards {
             return Some(OpError::Malformed("the array that follows cannot forward it"));
         };
         let bytes: usize = parts.iter().map(|(.., data)| data.len()).sum();
-        if self.bytes + bytes > MAX_WAITING_BYTES {
+        let numbers = self.next + 1 - self.low() + parts.len() as u64;
+        if self.bytes + bytes > MAX_WAITING_BYTES || numbers > MAX_NUMBERS {
             return Some(OpError::Transition("too many changes wait for the other array of the pod"));
         }
         let request = self.next + 1;
-        let waiting = Waiting { tag, sink: sink.clone(), left: parts.len(), result: Ok(Reply::Done) };
+        let deadline = clock::lease_time() + HELD_FOR;
+        let waiting = Waiting { tag, sink: sink.clone(), deadline, left: parts.len(), result: Ok(Reply::Done) };
         self.requests.insert(request, waiting);
         for (kind, numbers, data) in parts {
             self.next += 1;
@@ -132,6 +141,28 @@ impl Forwards {
         }
         let Waiting { tag, sink, result, .. } = self.requests.remove(&part.request)?;
         Some((tag, sink, result))
+    }
+
+    /// Returns true if forwards go to the other array.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.send.is_some()
+    }
+
+    /// Forgets the requests that have waited too long for a session: the other array forgets what it
+    /// has not ordered when a session ends. Returns them.
+    pub(crate) fn expire(&mut self, now: Duration) -> Vec<(Tag, Arc<dyn Sink>)> {
+        if self.is_attached() {
+            return Vec::new();
+        }
+        let late = self.requests.extract_if(.., |_, waiting| waiting.deadline <= now);
+        let late: BTreeMap<u64, Waiting> = late.collect();
+        let bytes = &mut self.bytes;
+        self.parts.retain(|_, part| {
+            let is_late = late.contains_key(&part.request);
+            *bytes -= if is_late { part.data.len() } else { 0 };
+            !is_late
+        });
+        late.into_values().map(|waiting| (waiting.tag, waiting.sink)).collect()
     }
 
     /// Forgets all forwards. Returns their requests.

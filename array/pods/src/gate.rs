@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use platform::clock;
 use pod::{Changes, Hosts, Ports, Reads};
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// A request that waits for a decision ends after this long.
@@ -69,6 +69,10 @@ struct State {
     is_draining: bool,
     /// Changes that the engine has.
     in_flight: usize,
+    /// Those of them that change objects.
+    objects_in_flight: usize,
+    /// Forwards of the other array are accepted in this session.
+    accepts: Option<Session>,
     forwards: Forwards,
 }
 
@@ -78,12 +82,12 @@ pub(crate) struct HostGate {
     engine: Arc<dyn BlockService>,
     state: Mutex<State>,
     /// Called when no change is in flight any more.
-    on_still: Box<dyn Fn() + Send + Sync>,
+    on_still: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl HostGate {
     /// Creates a gate that serves nothing yet.
-    pub(crate) fn new(engine: Arc<dyn BlockService>, on_still: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(engine: Arc<dyn BlockService>) -> Arc<Self> {
         let hosts = Hosts {
             changes: Changes::Hold,
             reads: Reads::Never,
@@ -98,14 +102,16 @@ impl HostGate {
             held: VecDeque::new(),
             is_draining: false,
             in_flight: 0,
+            objects_in_flight: 0,
+            accepts: None,
             forwards: Forwards::default(),
         };
-        Arc::new_cyclic(|this| Self {
-            this: this.clone(),
-            engine,
-            state: Mutex::new(state),
-            on_still: Box::new(on_still),
-        })
+        Arc::new_cyclic(|this| Self { this: this.clone(), engine, state: Mutex::new(state), on_still: OnceLock::new() })
+    }
+
+    /// Sets the function that is called when no change is in flight any more.
+    pub(crate) fn on_still(&self, notify: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_still.set(Box::new(notify));
     }
 
     /// Returns the service.
@@ -119,31 +125,49 @@ impl HostGate {
         (state.held.len() + state.forwards.waiting(), state.in_flight)
     }
 
-    /// Changes the service. Forwards that can have no outcome here end.
-    pub(crate) fn set(&self, hosts: Hosts, is_sequencer: bool) {
+    /// Changes the service. Forwards end where this array orders itself; where it serves no more,
+    /// they end with the session in which the other array may carry them out.
+    pub(crate) fn set(&self, hosts: Hosts, is_sequencer: bool, accepts: Option<Session>) {
         let ended = {
             let mut state = self.state.lock();
+            state.accepts = accepts;
             let is_extension = Hosts { reads: state.hosts.reads, ..hosts } == state.hosts
                 && matches!((state.hosts.reads, hosts.reads), (Reads::Until(_), Reads::Until(_)))
                 && state.is_sequencer == is_sequencer;
             state.version += u64::from(!is_extension);
             (state.hosts, state.is_sequencer) = (hosts, is_sequencer);
-            match hosts.changes {
-                Changes::Fail => state.forwards.end(),
-                _ if is_sequencer => state.forwards.end(),
-                _ => Vec::new(),
-            }
+            let is_over = is_sequencer || hosts.changes == Changes::Fail && !state.forwards.is_attached();
+            if is_over { state.forwards.end() } else { Vec::new() }
         };
-        let error = if hosts.changes == Changes::Fail { NOT_SERVED } else { IN_TRANSITION };
-        for (tag, sink) in ended {
-            // It may have happened, as when a path fails: the host repeats it.
-            let error = match hosts.changes {
-                Changes::Fail => OpError::Unavailable(error),
-                _ => OpError::Transition(error),
-            };
-            sink.complete(tag, Err(error));
-        }
+        Self::end_forwards(ended);
         self.drain();
+    }
+
+    /// A forward may have happened, as when a path fails: the host repeats it.
+    fn end_forwards(ended: Vec<(Tag, Arc<dyn Sink>)>) {
+        ended.into_iter().for_each(|(tag, sink)| sink.complete(tag, Err(OpError::Transition(IN_TRANSITION))));
+    }
+
+    /// The session with the other array has ended: it carries out no forward that it has not ordered.
+    pub(crate) fn detach_forwards(&self) {
+        let ended = {
+            let mut state = self.state.lock();
+            state.accepts = None;
+            state.forwards.detach();
+            if state.hosts.changes == Changes::Fail { state.forwards.end() } else { Vec::new() }
+        };
+        Self::end_forwards(ended);
+    }
+
+    /// Whether forwards of the other array are accepted in a session.
+    pub(crate) fn accepts(&self, session: Session) -> bool {
+        self.state.lock().accepts == Some(session)
+    }
+
+    /// No change of objects is in flight.
+    pub(crate) fn has_still_objects(&self) -> bool {
+        let state = self.state.lock();
+        state.objects_in_flight == 0 && state.holds_objects
     }
 
     /// Lets changes of objects wait, or lets them go.
@@ -191,12 +215,14 @@ impl HostGate {
     }
 
     fn carry_out(&self, request: Request, decision: Decision, version: u64) {
-        let Request { op, tag, sink, deadline, .. } = request;
+        let Request { op, tag, sink, deadline, session } = request;
         match decision {
             Decision::Pass => {
                 let kind = kind_of(&op);
-                let again = (kind == Kind::Read).then(|| op.clone());
-                let passed = Passed { gate: self.this.clone(), sink, kind, version, again, deadline };
+                // A comparison reads, and may have to be made again.
+                let may_repeat = kind == Kind::Read || matches!(op, Op::CompareAndWrite { .. });
+                let again = may_repeat.then(|| op.clone());
+                let passed = Passed { gate: self.this.clone(), sink, kind, version, again, deadline, session };
                 let passed: Arc<dyn Sink> = Arc::new(passed);
                 self.engine.submit(op, tag, &passed);
             }
@@ -237,16 +263,15 @@ impl HostGate {
 
     /// Ends requests that have waited too long.
     pub(crate) fn expire(&self, now: Duration) {
-        let late: Vec<Request> = {
+        let (late, forwards) = {
             let mut state = self.state.lock();
             let (late, kept): (VecDeque<_>, VecDeque<_>) =
                 std::mem::take(&mut state.held).into_iter().partition(|held| held.deadline <= now);
             state.held = kept;
-            late.into()
+            (late, state.forwards.expire(now))
         };
-        late.into_iter().for_each(|Request { tag, sink, .. }| {
-            sink.complete(tag, Err(OpError::Transition(IN_TRANSITION)));
-        });
+        let late = late.into_iter().map(|Request { tag, sink, .. }| (tag, sink));
+        Self::end_forwards(late.chain(forwards).collect());
         // The lease may have been extended.
         if !self.state.lock().held.is_empty() {
             self.drain();
@@ -272,7 +297,7 @@ impl HostGate {
             peer_ports: Ports::Unavailable,
         };
         self.hold_objects(false);
-        self.set(hosts, true);
+        self.set(hosts, true, None);
     }
 
     /// Gives access to the forwards of this array's hosts.
@@ -281,33 +306,33 @@ impl HostGate {
     }
 
     fn passed(&self, passed: &Passed, tag: Tag, result: Result<Reply, OpError>) {
+        let is_read = passed.kind == Kind::Read || matches!(result, Err(OpError::Miscompare { .. }));
+        let mut state = self.state.lock();
         if passed.kind != Kind::Read {
-            let is_still = {
-                let mut state = self.state.lock();
-                state.in_flight -= 1;
-                state.in_flight == 0 && state.hosts.changes != Changes::Serve
-            };
-            passed.sink.complete(tag, result);
-            if is_still {
-                (self.on_still)();
-            }
-            return;
+            state.in_flight -= 1;
+            state.objects_in_flight -= usize::from(passed.kind == Kind::Objects);
         }
-        let may_answer = {
-            let state = self.state.lock();
-            let is_refused = matches!(result, Err(OpError::Unavailable(_)));
-            !is_refused && state.version == passed.version && state.allows_reads()
-                || state.hosts.changes == Changes::Fail
-        };
-        match (&passed.again, may_answer) {
-            (Some(op), false) => {
-                let (op, sink, deadline) = (op.clone(), passed.sink.clone(), passed.deadline);
-                self.take(Request { op, tag, sink, deadline, session: None });
+        let is_still = state.in_flight == 0 && state.hosts.changes != Changes::Serve;
+        let is_refused = matches!(result, Err(OpError::Unavailable(_)));
+        let may_answer = !is_refused && state.version == passed.version && state.allows_reads();
+        match passed.again.as_ref().filter(|_| is_read && !may_answer) {
+            None => {
+                drop(state);
+                passed.sink.complete(tag, result);
             }
-            _ if matches!(self.hosts().changes, Changes::Fail) => {
+            Some(_) if state.hosts.changes == Changes::Fail => {
+                drop(state);
                 passed.sink.complete(tag, Err(OpError::Unavailable(NOT_SERVED)));
             }
-            _ => passed.sink.complete(tag, result),
+            // It is made again when the service changes, or soon.
+            Some(op) => {
+                let (op, sink, deadline, session) = (op.clone(), passed.sink.clone(), passed.deadline, passed.session);
+                state.held.push_back(Request { op, tag, sink, deadline, session });
+                drop(state);
+            }
+        }
+        if is_still && passed.kind != Kind::Read {
+            self.on_still.get().into_iter().for_each(|notify| notify());
         }
     }
 }
@@ -325,6 +350,7 @@ impl State {
     fn admit(&mut self, request: &Request, decision: &Decision) -> u64 {
         if matches!(decision, Decision::Pass) && kind_of(&request.op) != Kind::Read {
             self.in_flight += 1;
+            self.objects_in_flight += usize::from(kind_of(&request.op) == Kind::Objects);
         }
         self.version
     }
@@ -337,10 +363,13 @@ impl State {
             (Kind::Read, _) if self.allows_reads() => Decision::Pass,
             (Kind::Read, _) | (_, Changes::Hold) => Decision::Hold,
             (Kind::Objects, _) if self.holds_objects => Decision::Hold,
+            // Its session has ended, or the arrays begin again.
+            _ if request.session.is_some() && request.session != self.accepts => {
+                Decision::Fail(OpError::Transition(IN_TRANSITION))
+            }
             _ if waits_behind => Decision::Hold,
             (_, Changes::Serve) if self.is_sequencer => Decision::Pass,
             (Kind::Objects, _) => Decision::Fail(OpError::Unavailable(NOT_SERVED)),
-            _ if request.session.is_some() => Decision::Fail(OpError::Unavailable(NOT_SERVED)),
             _ => Decision::Forward,
         }
     }
@@ -356,9 +385,10 @@ struct Passed {
     sink: Arc<dyn Sink>,
     kind: Kind,
     version: u64,
-    /// A read, to be made again.
+    /// A request that reads, to be made again.
     again: Option<Op>,
     deadline: Duration,
+    session: Option<Session>,
 }
 
 impl Sink for Passed {

@@ -10,6 +10,8 @@ const EXTENTS: usize = 1024;
 
 /// A mask that enters the deltas.
 pub(crate) struct MaskTaking {
+    /// Number of this mask: answers to requests of one before do not count.
+    pub(crate) number: u64,
     /// The session, as the state machine numbers it.
     pub(crate) session: u64,
     /// Requests without an answer.
@@ -19,8 +21,8 @@ pub(crate) struct MaskTaking {
 }
 
 impl MaskTaking {
-    pub(crate) fn new(session: u64) -> Self {
-        Self { session, pending: 0, is_complete: false }
+    pub(crate) fn new(number: u64, session: u64) -> Self {
+        Self { number, session, pending: 0, is_complete: false }
     }
 }
 

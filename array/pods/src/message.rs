@@ -1,6 +1,7 @@
 //! Messages between the two arrays of a pod, beside the records of its stream.
 //!
-//! The first byte is the kind. Numbers are little-endian.
+//! The first byte is the kind; then comes the number of the pod's session, 0 outside of one. Numbers
+//! are little-endian.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use types::{BlockRange, Lba, Period, Position, VolumeId};
@@ -20,6 +21,9 @@ const FORWARD: u8 = 9;
 const OUTCOME: u8 = 10;
 const ACCEPTS: u8 = 11;
 
+/// Bytes before the body: kind and session.
+const HEAD: usize = 9;
+
 /// What an array cannot vouch for, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MaskPart {
@@ -36,10 +40,13 @@ pub(crate) struct MaskPart {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodMessage {
-    /// The sender knows the pod, and receives messages about it. Answered with an answer.
+    /// The sender knows the pod, and begins a session of the pod within that of the link. Each array
+    /// counts its attempts; a session exists when each knows the attempt of the other.
     Here {
-        /// This is the answer.
-        is_answer: bool,
+        /// The attempt of the sender.
+        own: u64,
+        /// The attempt of the receiver that the sender knows; 0 if it knows none.
+        seen: u64,
     },
     /// A message of the state machine.
     Control(Bytes),
@@ -70,43 +77,55 @@ pub(crate) enum PodMessage {
 }
 
 impl PodMessage {
-    /// Returns the bytes of the message.
-    pub(crate) fn encode(&self) -> Bytes {
-        let mut bytes = BytesMut::new();
+    /// Returns the bytes of the message in a session of the pod.
+    pub(crate) fn encode(&self, session: u64) -> Bytes {
+        let (kind, body) = match self {
+            Self::Here { .. } => (HERE, None),
+            Self::Control(body) => (CONTROL, Some(&body[..])),
+            Self::Ready { .. } => (READY, None),
+            Self::MaskRequest => (MASK_REQUEST, None),
+            Self::Accepts => (ACCEPTS, None),
+            Self::Mask(_) => (MASK, None),
+            Self::Image(body) => (IMAGE, Some(&body[..])),
+            Self::Offer(body) => (OFFER, Some(&body[..])),
+            Self::Refusal(reason) => (REFUSAL, Some(reason.as_bytes())),
+            Self::Forward(body) => (FORWARD, Some(&body[..])),
+            Self::Outcome(body) => (OUTCOME, Some(&body[..])),
+        };
+        let mut bytes = BytesMut::with_capacity(HEAD + body.map_or(16, <[u8]>::len));
+        bytes.put_u8(kind);
+        bytes.put_u64_le(session);
         match self {
-            Self::Here { is_answer } => bytes.put_slice(&[HERE, u8::from(*is_answer)]),
-            Self::Control(body) => put_kind(&mut bytes, CONTROL, body),
-            Self::Ready { period, arrived } => {
-                bytes.put_u8(READY);
-                bytes.put_u64_le(period.0);
-                bytes.put_u64_le(arrived.0);
+            Self::Here { own: first, seen: second } => {
+                [first, second].iter().for_each(|number| bytes.put_u64_le(**number));
             }
-            Self::MaskRequest => bytes.put_u8(MASK_REQUEST),
-            Self::Accepts => bytes.put_u8(ACCEPTS),
+            Self::Ready { period, arrived } => {
+                [period.0, arrived.0].iter().for_each(|number| bytes.put_u64_le(*number));
+            }
             Self::Mask(part) => {
-                bytes.put_slice(&[MASK, u8::from(part.is_last) | u8::from(part.is_all) << 1]);
+                bytes.put_u8(u8::from(part.is_last) | u8::from(part.is_all) << 1);
                 bytes.put_u32_le(u32::try_from(part.volumes.len()).unwrap_or(u32::MAX));
                 part.volumes.iter().for_each(|volume| bytes.put_u64_le(volume.0));
                 for (volume, range) in &part.ranges {
                     [volume.0, range.start().0, range.blocks()].iter().for_each(|number| bytes.put_u64_le(*number));
                 }
             }
-            Self::Image(body) => put_kind(&mut bytes, IMAGE, body),
-            Self::Offer(body) => put_kind(&mut bytes, OFFER, body),
-            Self::Refusal(reason) => put_kind(&mut bytes, REFUSAL, reason.as_bytes()),
-            Self::Forward(body) => put_kind(&mut bytes, FORWARD, body),
-            Self::Outcome(body) => put_kind(&mut bytes, OUTCOME, body),
+            _ => bytes.put_slice(body.unwrap_or_default()),
         }
         bytes.freeze()
     }
 
-    /// Parses a message. `None` if the bytes are none.
-    pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
-        let kind = *bytes.first()?;
-        let body = bytes.slice(1..);
+    /// Parses a message, with the session of the pod. `None` if the bytes are none.
+    pub(crate) fn decode(bytes: &Bytes) -> Option<(u64, Self)> {
+        let (kind, rest) = bytes.split_first()?;
+        let session = u64::from_le_bytes(*rest.first_chunk::<8>()?);
+        let body = bytes.slice(HEAD..);
         let is_empty = body.is_empty();
-        Some(match kind {
-            HERE if matches!(*body, [0 | 1]) => Self::Here { is_answer: body[0] == 1 },
+        let message = match *kind {
+            HERE => {
+                let [own, seen] = numbers(&body)?[..] else { return None };
+                Self::Here { own, seen }
+            }
             CONTROL => Self::Control(body),
             READY => {
                 let [period, arrived] = numbers(&body)?[..] else { return None };
@@ -121,14 +140,9 @@ impl PodMessage {
             FORWARD => Self::Forward(body),
             OUTCOME => Self::Outcome(body),
             _ => return None,
-        })
+        };
+        Some((session, message))
     }
-}
-
-fn put_kind(bytes: &mut BytesMut, kind: u8, body: &[u8]) {
-    bytes.reserve(body.len() + 1);
-    bytes.put_u8(kind);
-    bytes.put_slice(body);
 }
 
 /// Returns the numbers of 8 bytes of which the bytes consist.
@@ -167,7 +181,7 @@ mod tests {
         let part = MaskPart { is_last: true, is_all: false, volumes: vec![VolumeId(7)], ranges: vec![range] };
         let body = Bytes::from_static(b"{}");
         vec![
-            PodMessage::Here { is_answer: true },
+            PodMessage::Here { own: 1, seen: 2 },
             PodMessage::Control(body.clone()),
             PodMessage::Ready { period: Period(1), arrived: Position(2) },
             PodMessage::MaskRequest,
@@ -184,22 +198,23 @@ mod tests {
     #[test]
     fn messages_have_the_golden_bytes() {
         let golden = [
-            "0101",
-            "027b7d",
-            "0301000000000000000200000000000000",
-            "04",
-            "050101000000070000000000000007000000000000000800000000000000\
+            "01100000000000000001000000000000000200000000000000",
+            "0210000000000000007b7d",
+            "03100000000000000001000000000000000200000000000000",
+            "041000000000000000",
+            "051000000000000000\
+             0101000000070000000000000007000000000000000800000000000000\
              1000000000000000",
-            "067b7d",
-            "077b7d",
-            "086e6f",
-            "097b7d",
-            "0a7b7d",
-            "0b",
+            "0610000000000000007b7d",
+            "0710000000000000007b7d",
+            "0810000000000000006e6f",
+            "0910000000000000007b7d",
+            "0a10000000000000007b7d",
+            "0b1000000000000000",
         ];
         for (message, golden) in samples().into_iter().zip(golden) {
-            assert_eq!(types::hex::encode(&message.encode()), golden, "{message:?}");
-            assert_eq!(PodMessage::decode(&message.encode()), Some(message));
+            assert_eq!(types::hex::encode(&message.encode(16)), golden, "{message:?}");
+            assert_eq!(PodMessage::decode(&message.encode(16)), Some((16, message)));
         }
     }
 
@@ -208,17 +223,17 @@ mod tests {
         let mut rng = Rng::new(20_261_127);
         for _ in 0..50_000 {
             let samples = samples();
-            let mut bytes = samples[rng.index(samples.len())].encode().to_vec();
+            let mut bytes = samples[rng.index(samples.len())].encode(rng.next_u64()).to_vec();
             for _ in 0..rng.below(4) {
                 let at = rng.index(bytes.len());
                 bytes[at] = rng.next_u64() as u8;
             }
             bytes.truncate(rng.index(bytes.len() + 1));
             let bytes = Bytes::from(bytes);
-            if let Some(message) = PodMessage::decode(&bytes)
+            if let Some((session, message)) = PodMessage::decode(&bytes)
                 && !matches!(message, PodMessage::Refusal(_))
             {
-                assert_eq!(message.encode(), bytes);
+                assert_eq!(message.encode(session), bytes);
             }
         }
     }

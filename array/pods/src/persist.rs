@@ -6,6 +6,7 @@
 
 use engine::{Change, KeyValue};
 use pod::{STORED_BYTES, Stored};
+use std::collections::BTreeMap;
 use types::{Period, Position, StreamId};
 
 /// Keys of the values.
@@ -73,11 +74,15 @@ pub(crate) fn put_first(stream: StreamId, state: &Stored) -> Change {
     Change::Put { key: state_key(stream), value: value(1, state) }
 }
 
-/// The values of one process.
+/// The values of one state machine.
 pub(crate) struct Persist {
     stream: StreamId,
-    /// Number of the last value of the process before.
+    /// Number of the last value of the state machine before.
     base: u64,
+    /// The state on the drive.
+    on_drive: Stored,
+    /// States that may not be on the drive, by generation.
+    states: BTreeMap<u64, Stored>,
     /// The newest state, with its generation.
     newest: Option<(u64, Stored)>,
     /// Highest generation on the drive.
@@ -90,12 +95,31 @@ pub(crate) struct Persist {
 
 impl Persist {
     /// Begins after the value with this number.
-    pub(crate) fn after(stream: StreamId, base: u64) -> Self {
-        Self { stream, base, newest: None, durable: 0, storing: None, logged: Vec::new() }
+    pub(crate) fn after(stream: StreamId, (base, on_drive): (u64, Stored)) -> Self {
+        let (newest, states) = (None, BTreeMap::new());
+        Self { stream, base, on_drive, states, newest, durable: 0, storing: None, logged: Vec::new() }
+    }
+
+    /// Returns the values of a state machine that begins with what is on the drive. Nothing is being
+    /// stored.
+    pub(crate) fn begun_again(&self) -> Self {
+        let used = self.states.last_key_value().map_or(self.durable, |(generation, _)| *generation);
+        Self::after(self.stream, (self.base + used, self.on_drive.clone()))
+    }
+
+    /// Returns the state on the drive.
+    pub(crate) fn on_drive(&self) -> &Stored {
+        &self.on_drive
+    }
+
+    /// A value is being stored by itself.
+    pub(crate) fn is_storing(&self) -> bool {
+        self.storing.is_some()
     }
 
     /// A new state has to be stored.
     pub(crate) fn want(&mut self, generation: u64, state: Stored) {
+        self.states.insert(generation, state.clone());
         if self.newest.as_ref().is_none_or(|(newest, _)| generation > *newest) {
             self.newest = Some((generation, state));
         }
@@ -115,12 +139,35 @@ impl Persist {
     /// The value has been stored, or not.
     pub(crate) fn stored(&mut self, has_succeeded: bool) {
         let generation = self.storing.take().filter(|_| has_succeeded);
-        self.durable = self.durable.max(generation.unwrap_or_default());
+        self.note_durable(generation.unwrap_or_default());
     }
 
-    /// Returns the change that stores a state with a record.
-    pub(crate) fn log(&mut self, generation: u64, state: &Stored, (period, position): (Period, Position)) -> Change {
-        self.want(generation, state.clone());
+    fn note_durable(&mut self, generation: u64) {
+        if generation <= self.durable {
+            return;
+        }
+        self.durable = generation;
+        let later = self.states.split_off(&(generation + 1));
+        if let Some(state) = std::mem::replace(&mut self.states, later).remove(&generation) {
+            self.on_drive = state;
+        }
+    }
+
+    /// Returns the change that stores a state with a record. If the record is `own`, it is the only
+    /// one that may store the state: without the record, the state is wrong. A follower's state holds
+    /// with and without its record.
+    pub(crate) fn log(
+        &mut self,
+        generation: u64,
+        state: &Stored,
+        (period, position): (Period, Position),
+        is_own: bool,
+    ) -> Change {
+        if is_own {
+            self.states.insert(generation, state.clone());
+        } else {
+            self.want(generation, state.clone());
+        }
         self.logged.push((generation, period, position));
         Change::Put { key: noted_key(self.stream), value: value(self.base + generation, state) }
     }
@@ -130,7 +177,12 @@ impl Persist {
         let is_durable = |(_, period, position): &(u64, Period, Position)| *period == of && *position <= to;
         let newest = self.logged.iter().filter(|logged| is_durable(logged)).map(|(generation, ..)| *generation).max();
         self.logged.retain(|logged| !is_durable(logged));
-        self.durable = self.durable.max(newest.unwrap_or_default());
+        self.note_durable(newest.unwrap_or_default());
+    }
+
+    /// Returns the last position of a record that stores a state and may not be durable.
+    pub(crate) fn last_record(&self) -> Option<(Period, Position)> {
+        self.logged.last().map(|(_, period, position)| (*period, *position))
     }
 
     /// The stream was closed: records that are not durable may never be.
@@ -152,7 +204,7 @@ mod tests {
     use pod::Side;
 
     fn persist() -> Persist {
-        Persist::after(StreamId::new(5).unwrap(), 10)
+        Persist::after(StreamId::new(5).unwrap(), (10, Stored::local(Side::A)))
     }
 
     fn number(change: &Change) -> u64 {
@@ -174,17 +226,31 @@ mod tests {
     }
 
     #[test]
+    fn state_of_an_own_record_is_never_stored_without_it() {
+        let (mut persist, state) = (persist(), Stored::local(Side::B));
+        persist.log(1, &state, (Period(7), Position(3)), true);
+        persist.forget_records();
+        assert_eq!(persist.next_store(), None);
+        let again = persist.begun_again();
+        assert_eq!((again.base, again.on_drive().sequencer), (11, Side::A));
+        persist.want(2, state.clone());
+        assert_eq!(persist.next_store().map(|change| number(&change)), Some(12));
+        persist.stored(true);
+        assert_eq!(persist.on_drive(), &state);
+    }
+
+    #[test]
     fn record_stores_its_state_unless_the_stream_ends() {
         let (mut persist, state) = (persist(), Stored::local(Side::A));
         let place = (Period(7), Position(3));
-        assert_eq!(number(&persist.log(1, &state, place)), 11);
+        assert_eq!(number(&persist.log(1, &state, place, false)), 11);
         assert_eq!(persist.next_store(), None);
         persist.durable_to(Period(7), Position(2));
         persist.durable_to(Period(8), Position(9));
         assert_eq!(persist.durable(), 0);
         persist.durable_to(Period(7), Position(3));
         assert_eq!(persist.durable(), 1);
-        persist.log(2, &state, (Period(7), Position(4)));
+        persist.log(2, &state, (Period(7), Position(4)), false);
         persist.forget_records();
         assert_eq!(persist.next_store().map(|change| number(&change)), Some(12), "stored by itself");
     }

@@ -1,8 +1,9 @@
 //! The stretched pods of an array.
 
-use crate::driver::{Driver, Input, PodHandle, Start};
+use crate::driver::{self, Driver, Input, LinkSession, PodHandle, Start};
 use crate::environment::Environment;
 use crate::forward::{self, Next, Session};
+use crate::gate::HostGate;
 use crate::message::PodMessage;
 use crate::persist;
 use crate::registrar::PodRegister;
@@ -22,6 +23,8 @@ use types::{Period, Position, StreamId};
 
 /// Time for the engine to store a new stream, and for a pod to answer a request.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause of the threads that look after all pods.
+const HELPER_PAUSE: Duration = Duration::from_millis(20);
 
 /// A pod on two arrays.
 #[derive(Clone)]
@@ -72,8 +75,10 @@ pub struct Pods {
     environment: Environment,
     offers: Arc<dyn Offers>,
     pods: RwLock<BTreeMap<StreamId, Arc<PodHandle>>>,
-    sessions: RwLock<BTreeMap<String, Session>>,
+    links: RwLock<BTreeMap<String, LinkSession>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held while a pod of another array is adopted.
+    adopting: Mutex<()>,
     service: Arc<PodService>,
     this: Weak<Self>,
 }
@@ -86,50 +91,73 @@ impl Pods {
             environment,
             offers,
             pods: RwLock::default(),
-            sessions: RwLock::default(),
+            links: RwLock::default(),
             threads: Mutex::default(),
+            adopting: Mutex::default(),
             service,
             this: this.clone(),
         });
         carrier.set_owner(Arc::new(Owner(pods.this.clone())));
+        pods.start_helpers();
         pods
     }
 
-    /// Starts a pod that this array has. Blocks.
+    /// Starts a pod that this array has. Requests of hosts wait from now on, until the pod serves.
+    /// Blocks.
     ///
     /// # Errors
     ///
-    /// The reason in words.
+    /// The reason in words. The pod is served as if it were on this array alone then.
     pub fn start(&self, config: PodConfig) -> Result<(), PodError> {
-        let PodConfig { stream, array, side, is_origin, register } = config;
-        let engine = &self.environment.engine;
-        self.make_stream(stream)?;
-        let first = if is_origin { Stored::local(side) } else { Stored::empty_target(side.other()) };
+        let (engine, stream) = (&self.environment.engine, config.stream);
         let stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;
+        if let Some((number, state)) = &stored
+            && driver::has_ended(*number, state.role)
+        {
+            return driver::remove(&self.environment, stream, state.role).map_err(PodError::Failed);
+        }
+        let gate = HostGate::new(engine.clone());
+        self.service.gates().insert(stream, gate.clone());
+        let started = self.start_driver(config, stored, gate.clone());
+        if started.is_err() {
+            self.service.gates().remove(stream);
+            gate.open();
+        }
+        started
+    }
+
+    fn start_driver(
+        &self,
+        config: PodConfig,
+        stored: Option<(u64, Stored)>,
+        gate: Arc<HostGate>,
+    ) -> Result<(), PodError> {
+        let PodConfig { stream, array, side, is_origin, register } = config;
+        self.make_stream(stream)?;
         let is_new = stored.as_ref().is_none_or(|(number, _)| *number <= 1);
         let stored = match stored {
             Some(stored) => stored,
             None => {
+                let first = if is_origin { Stored::local(side) } else { Stored::empty_target(side.other()) };
                 let put = Op::Change(vec![persist::put_first(stream, &first)]);
-                call(&**engine, put).map_err(|error| PodError::Failed(error.to_string()))?;
+                call(&*self.environment.engine, put).map_err(|error| PodError::Failed(error.to_string()))?;
                 (1, first)
             }
         };
         let this = self.this.clone();
         let on_over = Box::new(move |stream| this.upgrade().into_iter().for_each(|pods| pods.forget(stream)));
-        let start = Start { stream, array: array.clone(), side, stored, register, on_over };
+        let start = Start { stream, array: array.clone(), side, gate, stored, register, on_over };
         let (handle, running) = Driver::start(self.environment.clone(), start).map_err(PodError::Failed)?;
+        self.pods.write().insert(stream, handle.clone());
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
         threads.push(running);
         drop(threads);
-        self.service.gates().insert(stream, handle.gate.clone());
-        self.pods.write().insert(stream, handle.clone());
         if is_origin && is_new {
             self.request(stream, Request::Stretch)?;
         }
-        let session = self.sessions.read().get(&array).copied();
-        session.into_iter().for_each(|session| self.greet(&handle, session));
+        let link = self.links.read().get(&array).copied();
+        link.into_iter().for_each(|link| self.greet(&handle, link));
         Ok(())
     }
 
@@ -218,24 +246,29 @@ impl Pods {
         self.pods.read().values().filter(|handle| handle.array == array).cloned().collect()
     }
 
-    fn send(&self, array: &str, session: Session, stream: StreamId, message: &PodMessage) {
-        self.environment.carrier.send(array, session, stream, message.encode());
+    fn send(&self, array: &str, link: LinkSession, stream: StreamId, session: Session, message: &PodMessage) {
+        self.environment.carrier.send(array, link, stream, message.encode(session));
     }
 
-    /// A session with the array of a pod has begun. That array may not know the pod yet.
-    fn greet(&self, handle: &PodHandle, session: Session) {
-        handle.give(Input::SessionUp(session));
-        if let Some(offer) = self.offers.offer(handle.stream) {
-            self.send(&handle.array, session, handle.stream, &PodMessage::Offer(offer));
-        }
+    /// A session of the link with the array of a pod has begun. That array may not know the pod yet:
+    /// it is asked to take part. The catalog has the description, so that is done apart.
+    fn greet(&self, handle: &Arc<PodHandle>, link: LinkSession) {
+        handle.give(Input::LinkUp(link));
+        let (pods, handle) = (self.this.clone(), handle.clone());
+        self.environment.runtime.spawn_blocking(move || {
+            let Some(pods) = pods.upgrade() else { return };
+            if let Some(offer) = pods.offers.offer(handle.stream) {
+                pods.send(&handle.array, link, handle.stream, 0, &PodMessage::Offer(offer));
+            }
+        });
     }
 
-    /// Another array offers a pod, or one that it offers is known here already. On a thread of its
-    /// own, because it changes the catalog.
-    fn take_offer(&self, array: &str, session: Session, stream: StreamId, offer: Bytes) {
+    /// Another array offers a pod, or one that it offers is known here already.
+    fn take_offer(&self, array: &str, link: LinkSession, stream: StreamId, offer: Bytes) {
         let (pods, array) = (self.this.clone(), array.to_owned());
         self.environment.runtime.spawn_blocking(move || {
             let Some(pods) = pods.upgrade() else { return };
+            let _adopting = pods.adopting.lock();
             if pods.handle(stream).is_ok() {
                 return;
             }
@@ -243,17 +276,57 @@ impl Pods {
             let started = adopted.and_then(|config| pods.start(config).map_err(|error| error.to_string()));
             if let Err(reason) = started {
                 tracing::warn!(%stream, array, "a pod of another array is refused: {reason}");
-                pods.send(&array, session, stream, &PodMessage::Refusal(reason));
+                pods.send(&array, link, stream, 0, &PodMessage::Refusal(reason));
             }
         });
     }
 
-    fn take_forward(&self, array: &str, session: Session, handle: &Arc<PodHandle>, body: &Bytes) -> Result<(), String> {
+    /// The other array refuses a pod. The catalog may change then, so that is done apart.
+    fn take_refusal(&self, stream: StreamId, reason: String) {
+        let pods = self.this.clone();
+        self.environment.runtime.spawn_blocking(move || {
+            pods.upgrade().into_iter().for_each(|pods| pods.offers.refused(stream, &reason));
+        });
+    }
+
+    /// Ends requests that have waited too long, and applies the objects that came with records: two
+    /// threads, because a change of the catalog may wait at a gate.
+    fn start_helpers(&self) {
+        let run = |name: &str, work: fn(&Self)| {
+            let pods = self.this.clone();
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let started = thread.spawn(move || {
+                while let Some(pods) = pods.upgrade() {
+                    work(&pods);
+                    drop(pods);
+                    platform::clock::sleep(HELPER_PAUSE);
+                }
+            });
+            started.err().iter().for_each(|error| tracing::error!("no thread {name}: {error}"));
+        };
+        run("pod-gates", |pods| {
+            let now = platform::clock::lease_time();
+            let gates: Vec<_> = pods.pods.read().values().map(|handle| handle.gate.clone()).collect();
+            gates.iter().for_each(|gate| gate.expire(now));
+        });
+        run("pod-objects", |pods| {
+            let handles: Vec<_> = pods.pods.read().values().cloned().collect();
+            handles.iter().for_each(|handle| handle.apply_images(&pods.environment));
+        });
+    }
+
+    fn take_forward(
+        &self,
+        link: LinkSession,
+        session: Session,
+        handle: &Arc<PodHandle>,
+        body: &Bytes,
+    ) -> Result<(), String> {
         let arrived = forward::parse(body).ok_or("a malformed change of a host")?;
         if !forward::is_of(&arrived.op, handle.stream) {
             return Err(format!("a change of a host on a volume that is not of {}", handle.stream));
         }
-        if !handle.accepts(session) {
+        if !handle.gate.accepts(session) {
             return Ok(());
         }
         let (origin, number) = (arrived.origin, arrived.number);
@@ -264,7 +337,9 @@ impl Pods {
                 handle.gate.submit_forward(op, number, &sink, session);
                 handle.gate.kick();
             }
-            Next::Answer(outcome) => self.send(array, session, handle.stream, &PodMessage::Outcome(outcome)),
+            Next::Answer(outcome) => {
+                self.send(&handle.array, link, handle.stream, session, &PodMessage::Outcome(outcome));
+            }
             Next::Wait => {}
             Next::TooMany => return Err("more changes of hosts than this array remembers".to_owned()),
         }
@@ -284,9 +359,9 @@ impl Sink for ForwardDone {
         let Some(outcome) = self.handle.forward_done(self.origin, tag, &result) else { return };
         let Some(pods) = self.pods.upgrade() else { return };
         // Without a session, the other array asks again in the next one.
-        let session = pods.sessions.read().get(&self.handle.array).copied();
-        if let Some(session) = session {
-            pods.send(&self.handle.array, session, self.handle.stream, &PodMessage::Outcome(outcome));
+        let link = pods.links.read().get(&self.handle.array).copied();
+        if let Some(link) = link {
+            pods.send(&self.handle.array, link, self.handle.stream, 0, &PodMessage::Outcome(outcome));
         }
     }
 }
@@ -295,39 +370,38 @@ impl Sink for ForwardDone {
 struct Owner(Weak<Pods>);
 
 impl CarrierOwner for Owner {
-    fn began(&self, array: &str, session: Session) {
+    fn began(&self, array: &str, link: LinkSession) {
         let Some(pods) = self.0.upgrade() else { return };
-        pods.sessions.write().insert(array.to_owned(), session);
-        for handle in pods.of_array(array) {
-            pods.greet(&handle, session);
-        }
+        pods.links.write().insert(array.to_owned(), link);
+        pods.of_array(array).iter().for_each(|handle| pods.greet(handle, link));
     }
 
-    fn ended(&self, array: &str, session: Session) {
+    fn ended(&self, array: &str, link: LinkSession) {
         let Some(pods) = self.0.upgrade() else { return };
-        let mut sessions = pods.sessions.write();
-        if sessions.get(array) == Some(&session) {
-            sessions.remove(array);
+        let mut links = pods.links.write();
+        if links.get(array) == Some(&link) {
+            links.remove(array);
         }
-        drop(sessions);
-        pods.of_array(array).iter().for_each(|handle| handle.give(Input::SessionDown(session)));
+        drop(links);
+        pods.of_array(array).iter().for_each(|handle| handle.give(Input::LinkDown(link)));
     }
 
-    fn message(&self, array: &str, session: Session, stream: StreamId, message: Bytes) -> Result<(), String> {
+    fn message(&self, array: &str, link: LinkSession, stream: StreamId, message: Bytes) -> Result<(), String> {
         let Some(pods) = self.0.upgrade() else { return Ok(()) };
-        let message = PodMessage::decode(&message).ok_or_else(|| format!("a malformed message about {stream}"))?;
+        let decoded = PodMessage::decode(&message);
+        let (session, message) = decoded.ok_or_else(|| format!("a malformed message about {stream}"))?;
         let handle = pods.handle(stream).ok();
         if handle.as_ref().is_some_and(|handle| handle.array != array) {
             return Err(format!("a message about {stream}, which is not shared with the other array"));
         }
         match (message, handle) {
-            (PodMessage::Offer(offer), None) => pods.take_offer(array, session, stream, offer),
-            (PodMessage::Refusal(reason), Some(_)) => pods.offers.refused(stream, &reason),
-            (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(array, session, &handle, &body),
+            (PodMessage::Offer(offer), None) => pods.take_offer(array, link, stream, offer),
+            (PodMessage::Refusal(reason), Some(_)) => pods.take_refusal(stream, reason),
+            (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(link, session, &handle, &body),
             (PodMessage::Outcome(body), Some(handle)) => handle.outcome(&body),
             // The pod has left this array, or has not come to it yet.
             (PodMessage::Offer(_) | PodMessage::Refusal(_), _) | (_, None) => {}
-            (message, Some(handle)) => handle.give(Input::Message(session, message)),
+            (message, Some(handle)) => handle.give(Input::Message(link, session, message)),
         }
         Ok(())
     }

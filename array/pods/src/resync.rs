@@ -3,6 +3,7 @@
 use engine::{DeltaOp, ExtentState, Op, OpError, Reply, Sink, Tag, call};
 use parking_lot::{Condvar, Mutex};
 use replication::Replica;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,8 +13,10 @@ use types::{BlockRange, LBA_BYTES, Lba, Period, StreamId, VolumeId};
 const DEPTH: usize = 16;
 /// Extents that are asked for at a time.
 const EXTENTS: usize = 1024;
-/// Pause when nothing is missing, or when blocks cannot be sent.
+/// Pause when nothing is missing.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Pause when blocks cannot be sent.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
 
 /// How far a source has come.
 #[derive(Debug, Default)]
@@ -37,20 +40,16 @@ impl Drop for Resync {
 }
 
 impl Resync {
-    /// Starts a worker for a period. `contents` returns the volumes of the pod.
-    pub(crate) fn start(
-        engine: Arc<dyn Replica>,
-        stream: StreamId,
-        period: Period,
-        contents: impl Fn() -> Vec<VolumeId> + Send + 'static,
-    ) -> Self {
+    /// Starts a worker for a period.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread for it.
+    pub(crate) fn start(engine: Arc<dyn Replica>, stream: StreamId, period: Period) -> io::Result<Self> {
         let (stop, progress) = (Arc::<AtomicBool>::default(), Arc::<Progress>::default());
         let worker = Worker { engine, stream, period, stop: stop.clone(), progress: progress.clone() };
-        let started = std::thread::Builder::new().name("resync".to_owned()).spawn(move || worker.run(&contents));
-        if let Err(error) = started {
-            tracing::error!(%stream, "no thread for the resync: {error}");
-        }
-        Self { stop, progress }
+        std::thread::Builder::new().name("resync".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { stop, progress })
     }
 }
 
@@ -97,7 +96,9 @@ impl Sink for Sending {
             self.worker.submit(&self.window, self.volume, range);
             return;
         }
-        self.worker.progress.sent.fetch_add(self.range.blocks() * LBA_BYTES, Ordering::Relaxed);
+        if result.is_ok() {
+            self.worker.progress.sent.fetch_add(self.range.blocks() * LBA_BYTES, Ordering::Relaxed);
+        }
         let mut state = self.window.state.lock();
         state.count -= 1;
         if let Err(error) = result {
@@ -108,23 +109,38 @@ impl Sink for Sending {
 }
 
 impl Worker {
-    fn run(self, contents: &dyn Fn() -> Vec<VolumeId>) {
+    fn run(self) {
         let worker = Arc::new(self);
+        let mut problem = None;
         while !worker.is_over() {
-            let mut has_sent = false;
-            worker.progress.total.store(0, Ordering::Relaxed);
-            worker.progress.sent.store(0, Ordering::Relaxed);
-            for volume in contents() {
-                match worker.send_volume(volume) {
-                    Ok(sent) => has_sent |= sent,
-                    // A volume may be gone. What cannot be read stays in the delta.
-                    Err(error) => tracing::debug!(%volume, "blocks were not sent: {error}"),
-                }
-            }
-            if !has_sent {
-                platform::clock::sleep(PAUSE);
+            let is_complete = worker.engine.stream_status(worker.stream).is_none_or(|status| status.is_delta_empty);
+            let has_failed = !is_complete && worker.pass(&mut problem);
+            if is_complete || has_failed {
+                platform::clock::sleep(if has_failed { LONG_PAUSE } else { PAUSE });
             }
         }
+    }
+
+    /// Sends what the peer lacks once. Returns whether something could not be sent; `problem` is the
+    /// last error, which is reported once.
+    fn pass(self: &Arc<Self>, problem: &mut Option<OpError>) -> bool {
+        self.progress.total.store(0, Ordering::Relaxed);
+        self.progress.sent.store(0, Ordering::Relaxed);
+        let mut has_failed = false;
+        for (volume, _) in self.engine.stream_volumes(self.stream) {
+            match self.send_volume(volume) {
+                Ok(()) | Err(OpError::NoSuchVolume(_)) => {}
+                // What cannot be read stays in the delta. The end of the period is no error.
+                Err(error) => {
+                    has_failed = true;
+                    if !self.is_over() && problem.as_ref() != Some(&error) {
+                        tracing::error!(%volume, "blocks cannot be sent to the other array: {error}");
+                        *problem = Some(error);
+                    }
+                }
+            }
+        }
+        has_failed
     }
 
     /// The period has ended, or the source.
@@ -133,21 +149,20 @@ impl Worker {
         self.stop.load(Ordering::Relaxed) || status.is_none_or(|status| status.period != self.period)
     }
 
-    /// Sends what the peer lacks of a volume. Returns whether there was anything.
-    fn send_volume(self: &Arc<Self>, volume: VolumeId) -> Result<bool, OpError> {
-        let (window, mut from, mut has_sent) = (Arc::<Window>::default(), Lba(0), false);
+    /// Sends what the peer lacks of a volume.
+    fn send_volume(self: &Arc<Self>, volume: VolumeId) -> Result<(), OpError> {
+        let (window, mut from) = (Arc::<Window>::default(), Lba(0));
         loop {
             let next = Op::Delta(DeltaOp::Next { volume, from, limit: EXTENTS });
-            let Reply::Extents(extents) = call(&*self.engine, next)? else { return Ok(has_sent) };
+            let Reply::Extents(extents) = call(&*self.engine, next)? else { return Ok(()) };
             let Some(last) = extents.last() else { break };
             let end = last.range.end();
             for extent in extents.iter().filter(|extent| extent.state == ExtentState::Mapped) {
-                has_sent = true;
                 self.progress.total.fetch_add(extent.range.blocks() * LBA_BYTES, Ordering::Relaxed);
-                self.enter(&window)?;
+                self.enter(&window);
                 self.submit(&window, volume, extent.range);
                 if self.is_over() {
-                    return Ok(true);
+                    return Ok(());
                 }
             }
             if end <= from {
@@ -159,17 +174,16 @@ impl Worker {
         while state.count > 0 && !self.stop.load(Ordering::Relaxed) {
             window.changed.wait_for(&mut state, PAUSE);
         }
-        state.error.take().map_or(Ok(has_sent), Err)
+        state.error.take().map_or(Ok(()), Err)
     }
 
     /// Waits for a place.
-    fn enter(&self, window: &Window) -> Result<(), OpError> {
+    fn enter(&self, window: &Window) {
         let mut state = window.state.lock();
         while state.count >= DEPTH && !self.stop.load(Ordering::Relaxed) {
             window.changed.wait_for(&mut state, PAUSE);
         }
         state.count += 1;
-        Ok(())
     }
 
     fn submit(self: &Arc<Self>, window: &Arc<Window>, volume: VolumeId, range: BlockRange) {

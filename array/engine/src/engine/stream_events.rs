@@ -5,7 +5,7 @@ use crate::service::OpError;
 use crate::stream_credit::Credit;
 use crate::stream_service::{NewPeriod, StreamService, StreamSink, StreamStatus};
 use std::sync::Arc;
-use types::{Period, Position, StreamId};
+use types::{Period, Position, StreamId, VolumeId};
 
 impl StreamService for Engine {
     fn create_stream(&self, stream: StreamId) -> Result<(), OpError> {
@@ -42,6 +42,10 @@ impl StreamService for Engine {
 
     fn stream_status(&self, stream: StreamId) -> Option<StreamStatus> {
         self.shared.inner.lock().core.stream_status(stream)
+    }
+
+    fn stream_volumes(&self, stream: StreamId) -> Vec<(VolumeId, u64)> {
+        self.shared.inner.lock().core.stream_volumes(stream)
     }
 
     fn set_stream_sink(&self, sink: Arc<dyn StreamSink>) {

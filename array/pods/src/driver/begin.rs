@@ -1,6 +1,6 @@
 //! Periods of the stream: their begin, and the session in which records cross.
 
-use super::{Driver, IMAGE};
+use super::Driver;
 use crate::message::PodMessage;
 use crate::persist;
 use crate::resync::Resync;
@@ -9,7 +9,8 @@ use engine::{Change, DeltaMode, FollowedRecord, Gate, LogOp, MAX_FOLLOWED_OPS, N
 use pod::{BeginPeriod, Event, StreamDelta, StreamGate, StreamRole};
 use replication::{AttachError, Run};
 use std::sync::Arc;
-use types::{LBA_BYTES, Period, Position, VolumeId};
+use std::sync::atomic::Ordering;
+use types::{Period, Position};
 
 /// Attempts to begin a period while hosts change the stream.
 const ATTEMPTS: usize = 10_000;
@@ -59,9 +60,7 @@ impl Driver {
             }
             Err(reason) => {
                 tracing::error!(stream = %self.handle.stream, ?new, "a period does not begin: {reason}");
-                if let Some(session) = self.session {
-                    self.environment.carrier.end_session(&self.handle.array, session, &reason);
-                }
+                self.begin_again(&reason);
             }
         }
     }
@@ -125,10 +124,11 @@ impl Driver {
             let op = Op::Follow(Box::new(FollowedRecord { record, values }));
             engine::call(&*engine, op).map_err(|error| error.to_string())?;
         }
-        match records {
-            0 => self.environment.objects.apply(stream, &image)?,
-            _ => self.apply_images(),
+        if records == 0 {
+            let put = Op::Change(vec![persist::put_image(stream, last, &image)]);
+            engine::call(&*engine, put).map_err(|error| error.to_string())?;
         }
+        self.handle.has_images.store(true, Ordering::Relaxed);
         self.environment.carrier.start(stream, Self::run_of(new, last));
         Ok(last)
     }
@@ -137,17 +137,13 @@ impl Driver {
     fn volume_changes(&self, image: &[u8]) -> Result<Vec<Change>, String> {
         let (environment, stream) = (&self.environment, self.handle.stream);
         let stale = self.stale_volumes();
-        let held = environment.objects.contents(stream);
-        let size = |volume: VolumeId| {
-            environment.engine.volume_space(volume).map(|space| (volume, space.provisioned / LBA_BYTES))
-        };
-        let held: Vec<_> = held.into_iter().filter_map(size).collect();
+        let held = environment.engine.stream_volumes(stream);
         environment.objects.volume_changes(stream, image, &held, &stale)
     }
 
     /// A session has begun in which this array follows: it accepts records from now on.
     pub(super) fn attach_follower(&mut self) {
-        let (Some(session), Some(run)) = (self.session, self.run) else { return };
+        let (Some(_), Some(run)) = (self.session, self.run) else { return };
         if run.role != StreamRole::Follower {
             return;
         }
@@ -158,7 +154,7 @@ impl Driver {
         }
         self.is_attached = true;
         let arrived = carrier.status(self.handle.stream).map(|status| status.arrived).unwrap_or_default();
-        self.send(session, &PodMessage::Ready { period: run.period, arrived });
+        self.send(&PodMessage::Ready { period: run.period, arrived });
         self.attach_forwards();
     }
 
@@ -166,6 +162,7 @@ impl Driver {
     pub(super) fn attach_forwards(&self) {
         let follows = |run: &BeginPeriod| run.role == StreamRole::Follower && run.gate == StreamGate::Both;
         let Some(session) = self.session.filter(|session| self.takes_forwards == Some(*session)) else { return };
+        let Some(link) = self.link else { return };
         if !self.is_attached || !self.run.as_ref().is_some_and(follows) {
             return;
         }
@@ -173,7 +170,7 @@ impl Driver {
             (self.environment.carrier.clone(), self.handle.array.clone(), self.handle.stream);
         let send = move |body: Bytes| {
             // What is lost with the session is sent again in the next one.
-            carrier.send(&array, session, stream, PodMessage::Forward(body).encode());
+            carrier.send(&array, link, stream, PodMessage::Forward(body).encode(session));
         };
         self.handle.gate.forwards(|forwards| forwards.attach(Box::new(send)));
     }
@@ -186,7 +183,7 @@ impl Driver {
 
     /// Records go to the other array in this session, once it accepts them.
     pub(super) fn let_records_go(&mut self, session: u64) {
-        self.streams_in = self.session.filter(|own| super::peer::number_of(*own) == session);
+        self.streams_in = self.session.filter(|own| *own == session);
         self.attach_sequencer();
         // Forwards are accepted from now on.
         let hosts = self.handle.with_machine(pod::Machine::hosts);
@@ -206,8 +203,7 @@ impl Driver {
             Ok(()) | Err(AttachError::Attached) => self.is_attached = true,
             Err(error) => {
                 tracing::warn!(stream = %self.handle.stream, "the other array cannot continue: {error}");
-                let reason = error.to_string();
-                return self.environment.carrier.end_session(&self.handle.array, session, &reason);
+                return self.begin_again(&error.to_string());
             }
         }
         if run.delta == StreamDelta::Source {
@@ -217,15 +213,11 @@ impl Driver {
     }
 
     fn start_resync(&mut self, period: Period) {
-        let (objects, stream) = (self.environment.objects.clone(), self.handle.stream);
-        let contents = move || objects.contents(stream);
         let engine: Arc<dyn replication::Replica> = self.environment.engine.clone();
-        self.resync = Some(Resync::start(engine, stream, period, contents));
-    }
-
-    /// Returns the image of the pod as a message for the other array.
-    pub(super) fn own_image(&self) -> Option<Bytes> {
-        self.environment.objects.image(self.handle.stream)
+        match Resync::start(engine, self.handle.stream, period) {
+            Ok(resync) => self.resync = Some(resync),
+            Err(error) => self.begin_again(&format!("no thread brings the other array into step: {error}")),
+        }
     }
 }
 
@@ -238,5 +230,3 @@ fn op_of(change: &Change) -> Option<LogOp> {
         Change::CopyVolume { .. } | Change::Put { .. } | Change::Remove { .. } => return None,
     })
 }
-
-const _: () = assert!(IMAGE != super::NOTE);

@@ -1,12 +1,13 @@
 //! The mask: what the array that yields cannot vouch for. The source adds it to its deltas.
 
-use super::{Driver, Input};
+use super::{Driver, Input, LinkSession};
+use crate::environment::Environment;
 use crate::forward::Session;
 use crate::mask::{MaskReader, MaskTaking};
 use crate::message::{MASK_PART, MaskPart, PodMessage};
 use engine::{DeltaOp, Op, OpError, Reply, WHOLE_VOLUME_BLOCKS};
 use pod::Event;
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, StreamId, VolumeId};
 
 /// Returns the range of a volume of the largest size: all of any volume.
 pub(super) fn whole_volume() -> Vec<BlockRange> {
@@ -17,19 +18,48 @@ fn is_whole(range: &BlockRange) -> bool {
     range.start() == Lba(0) && range.blocks() >= WHOLE_VOLUME_BLOCKS
 }
 
+/// Returns the mask of this array: its tail, its deltas, and its volumes.
+fn own_mask(environment: &Environment, stream: StreamId) -> Vec<MaskPart> {
+    let engine = &environment.engine;
+    let volumes: Vec<VolumeId> = engine.stream_volumes(stream).into_iter().map(|(volume, _)| volume).collect();
+    let tail = engine.stream_status(stream).and_then(|status| status.tail);
+    let (mut is_all, mut ranges) = (tail.is_none(), tail.unwrap_or_default());
+    for volume in &volumes {
+        match crate::mask::delta_of(&**engine, *volume) {
+            Ok(found) => ranges.extend(found.into_iter().map(|range| (*volume, range))),
+            Err(OpError::NoSuchVolume(_)) => {}
+            // A delta that cannot be read is all of its volume.
+            Err(_) => is_all = true,
+        }
+    }
+    MaskPart::parts(is_all, volumes, ranges, MASK_PART)
+}
+
 impl Driver {
-    /// Begins to take the mask of the other array. Until `Start`, no volume is made or removed: the
-    /// other array has to know of each.
+    /// The mask of the other array is wanted. Until `Start`, no volume is made or removed: the other
+    /// array has to know of each.
     pub(super) fn take_mask(&mut self, session: u64, is_all: bool) {
-        let Some(own) = self.session.filter(|own| super::peer::number_of(*own) == session) else { return };
-        self.handle.gate.hold_objects(true);
-        self.taking = Some(MaskTaking::new(session));
+        if self.session == Some(session) {
+            self.handle.gate.hold_objects(true);
+            self.wanted_mask = Some((session, is_all));
+            self.begin_mask();
+        }
+    }
+
+    /// Begins to take the mask, once no volume is being made or removed.
+    pub(super) fn begin_mask(&mut self) {
+        if self.wanted_mask.is_none() || !self.handle.gate.has_still_objects() {
+            return;
+        }
+        let Some((session, is_all)) = self.wanted_mask.take() else { return };
+        self.masks += 1;
+        self.taking = Some(MaskTaking::new(self.masks, session));
         if is_all {
             self.add_all(|_| true);
             self.finish_mask();
         } else {
             self.reading = Some(MaskReader::default());
-            self.send(own, &PodMessage::MaskRequest);
+            self.send(&PodMessage::MaskRequest);
         }
     }
 
@@ -37,9 +67,9 @@ impl Driver {
     pub(super) fn take_part(&mut self, part: MaskPart) {
         let (Some(taking), Some(reader)) = (&mut self.taking, &mut self.reading) else { return };
         reader.volumes.extend(&part.volumes);
-        let adds = MaskReader::requests(&part);
+        let (adds, number) = (MaskReader::requests(&part), taking.number);
         taking.pending += adds.len();
-        adds.into_iter().for_each(|add| self.submit(Op::Delta(add), Input::Added));
+        adds.into_iter().for_each(|add| self.submit(Op::Delta(add), move |result| Input::Added(number, result)));
         if part.is_all {
             self.add_all(|_| true);
         }
@@ -52,10 +82,12 @@ impl Driver {
 
     /// Adds all of some volumes.
     fn add_all(&mut self, is_wanted: impl Fn(VolumeId) -> bool) {
-        let contents = self.environment.objects.contents(self.handle.stream);
-        for volume in contents.into_iter().filter(|volume| is_wanted(*volume)) {
+        let Some(number) = self.taking.as_ref().map(|taking| taking.number) else { return };
+        let volumes = self.environment.engine.stream_volumes(self.handle.stream);
+        for (volume, _) in volumes.into_iter().filter(|(volume, _)| is_wanted(*volume)) {
             self.taking.iter_mut().for_each(|taking| taking.pending += 1);
-            self.submit(Op::Delta(DeltaOp::Add { volume, ranges: whole_volume() }), Input::Added);
+            let add = DeltaOp::Add { volume, ranges: whole_volume() };
+            self.submit(Op::Delta(add), move |result| Input::Added(number, result));
         }
     }
 
@@ -64,20 +96,16 @@ impl Driver {
         self.judge_mask();
     }
 
-    /// Blocks of the mask are in a delta.
-    pub(super) fn mask_added(&mut self, result: &Result<Reply, OpError>) {
-        let Some(taking) = &mut self.taking else { return };
+    /// Blocks of a mask are in a delta.
+    pub(super) fn mask_added(&mut self, number: u64, result: &Result<Reply, OpError>) {
+        let Some(taking) = self.taking.as_mut().filter(|taking| taking.number == number) else { return };
         taking.pending -= 1;
         match result {
             // The other array has a volume that is gone here.
             Ok(_) | Err(OpError::NoSuchVolume(_)) => self.judge_mask(),
             Err(error) => {
                 tracing::warn!(stream = %self.handle.stream, "the mask of the other array is not taken: {error}");
-                let reason = error.to_string();
-                self.taking = None;
-                if let Some(session) = self.session {
-                    self.environment.carrier.end_session(&self.handle.array, session, &reason);
-                }
+                self.leave_session();
             }
         }
     }
@@ -88,24 +116,19 @@ impl Driver {
         }
     }
 
-    /// Sends the mask of this array: its tail, its deltas, and its volumes.
-    pub(super) fn send_mask(&self, session: Session) {
-        let (engine, stream) = (&self.environment.engine, self.handle.stream);
-        let contents = self.environment.objects.contents(stream);
-        let volumes = contents.iter().copied().filter(|volume| engine.volume_space(*volume).is_some()).collect();
-        let tail = engine.stream_status(stream).and_then(|status| status.tail);
-        let mut ranges = tail.clone().unwrap_or_default();
-        let mut is_all = tail.is_none();
-        for volume in contents {
-            match crate::mask::delta_of(&**engine, volume) {
-                Ok(found) => ranges.extend(found.into_iter().map(|range| (volume, range))),
-                Err(OpError::NoSuchVolume(_)) => {}
-                // A delta that cannot be read is all of its volume.
-                Err(_) => is_all = true,
+    /// Sends the mask of this array. It may take a while to read, so it has a thread of its own.
+    pub(super) fn send_mask(&self, link: LinkSession, session: Session) {
+        let (environment, stream, array) = (self.environment.clone(), self.handle.stream, self.handle.array.clone());
+        let sending = std::thread::Builder::new().name("pod-mask".to_owned()).spawn(move || {
+            for part in own_mask(&environment, stream) {
+                let message = PodMessage::Mask(part).encode(session);
+                if !environment.carrier.send(&array, link, stream, message) {
+                    return;
+                }
             }
-        }
-        for part in MaskPart::parts(is_all, volumes, ranges, MASK_PART) {
-            self.send(session, &PodMessage::Mask(part));
+        });
+        if let Err(error) = sending {
+            tracing::error!(%stream, "no thread for the mask: {error}");
         }
     }
 

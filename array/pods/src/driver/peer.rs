@@ -1,68 +1,166 @@
 //! Sessions and messages.
+//!
+//! A session of a pod lives within one of the link. It ends with that, or when an array begins
+//! again; the other pods of the link are not concerned.
 
-use super::Driver;
+use super::{Driver, LinkSession};
 use crate::forward::Session;
 use crate::message::PodMessage;
 use bytes::Bytes;
+use platform::clock;
 use pod::{Event, Message};
+use std::time::Duration;
 
-/// Returns the number of a session for the state machine: equal on both arrays.
-pub(super) fn number_of(session: Session) -> u64 {
-    let (first, _) = session.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-    u64::from_le_bytes(*first)
+/// Pauses before the next attempt: the first one, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// A session that lasts so long lets the next one begin soon.
+const LONG: Duration = Duration::from_secs(5);
+/// Time for the objects of the catalog to be those of the engine.
+const OBJECTS: Duration = Duration::from_secs(1);
+
+/// The attempts of both arrays to begin a session of the pod.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    own: u64,
+    /// Of the other array, 0 if it has made none in this session of the link.
+    peer: u64,
+    /// The other array knows the own attempt.
+    is_seen: bool,
+    /// An attempt is announced at this time of the lease clock.
+    due: Option<Duration>,
+    pause: Duration,
+    began: Duration,
+}
+
+/// Returns the number of a session, equal on both arrays: from that of the link and the attempts.
+fn number_of(link: LinkSession, attempts: [u64; 2]) -> u64 {
+    let (first, _) = link.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    // Distinct for the attempts of one session of the link, however many there are; those of
+    // different ones differ by their random number.
+    let [a, b] = attempts;
+    u64::from_le_bytes(*first).wrapping_add((a << 24).wrapping_add(b).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl Driver {
-    pub(super) fn send(&self, session: Session, message: &PodMessage) {
-        self.environment.carrier.send(&self.handle.array, session, self.handle.stream, message.encode());
+    /// Sends a message in the session of the pod.
+    pub(super) fn send(&self, message: &PodMessage) {
+        if let (Some(link), Some(session)) = (self.link, self.session) {
+            self.send_in(link, session, message);
+        }
     }
 
-    pub(super) fn session_up(&mut self, session: Session) {
-        if let Some(before) = self.session {
-            self.session_down(before);
+    fn send_in(&self, link: LinkSession, session: Session, message: &PodMessage) {
+        self.environment.carrier.send(&self.handle.array, link, self.handle.stream, message.encode(session));
+    }
+
+    /// A session of the link has begun.
+    pub(super) fn link_up(&mut self, link: LinkSession) {
+        if self.link == Some(link) {
+            return;
         }
+        if let Some(before) = self.link {
+            self.link_down(before);
+        }
+        self.link = Some(link);
+        self.attempts.peer = 0;
+        self.attempt();
+    }
+
+    pub(super) fn link_down(&mut self, link: LinkSession) {
+        if self.link != Some(link) {
+            return;
+        }
+        self.leave_session();
+        (self.link, self.attempts.due) = (None, None);
+    }
+
+    /// Announces another attempt.
+    fn attempt(&mut self) {
+        let Some(link) = self.link else { return };
+        self.attempts.own += 1;
+        (self.attempts.is_seen, self.attempts.due) = (false, None);
+        self.send_in(link, 0, &PodMessage::Here { own: self.attempts.own, seen: self.attempts.peer });
+    }
+
+    /// Makes the attempt that is due.
+    pub(super) fn meet_again(&mut self, now: Duration) {
+        if self.attempts.due.is_some_and(|due| due <= now) {
+            self.attempt();
+        }
+    }
+
+    /// The other array has announced an attempt, or knows that of this array.
+    fn take_attempt(&mut self, link: LinkSession, own: u64, seen: u64) {
+        let is_new = own != self.attempts.peer;
+        if is_new {
+            self.leave_session_for(own);
+        }
+        // An attempt that is due later is made now: the other array has begun again.
+        if self.attempts.due.is_some() && is_new {
+            self.attempt();
+        }
+        self.attempts.is_seen = seen == self.attempts.own;
+        if is_new || !self.attempts.is_seen {
+            self.send_in(link, 0, &PodMessage::Here { own: self.attempts.own, seen: own });
+        }
+        if self.attempts.is_seen && self.session.is_none() && self.attempts.due.is_none() {
+            self.enter_session(link);
+        }
+    }
+
+    fn enter_session(&mut self, link: LinkSession) {
+        let (own, peer) = (self.attempts.own, self.attempts.peer);
+        let attempts = if self.handle.side == pod::Side::A { [own, peer] } else { [peer, own] };
+        let session = number_of(link, attempts);
         self.session = Some(session);
-        self.send(session, &PodMessage::Here { is_answer: false });
+        self.attempts.began = clock::lease_time();
+        self.handle.step(Event::SessionUp(session));
     }
 
-    pub(super) fn session_down(&mut self, session: Session) {
-        if self.session != Some(session) {
-            return;
+    /// The other array has begun again.
+    fn leave_session_for(&mut self, attempt: u64) {
+        self.forget_session();
+        self.attempts.peer = attempt;
+    }
+
+    /// Ends the session of the pod. The next attempt follows after a pause.
+    pub(super) fn leave_session(&mut self) {
+        let now = clock::lease_time();
+        let has_lasted = now.saturating_sub(self.attempts.began) >= LONG;
+        let next = if has_lasted { PAUSES.0 } else { (self.attempts.pause * 2).clamp(PAUSES.0, PAUSES.1) };
+        self.forget_session();
+        self.attempts.pause = next;
+        if self.link.is_some() {
+            self.attempts.due = Some(now + next);
         }
-        (self.session, self.streams_in, self.ready, self.image) = (None, None, None, None);
-        (self.taking, self.reading, self.takes_forwards) = (None, None, None);
+    }
+
+    fn forget_session(&mut self) {
+        let session = self.session.take();
+        (self.streams_in, self.ready, self.image) = (None, None, None);
+        (self.wanted_mask, self.taking, self.reading, self.takes_forwards) = (None, None, None, None);
         self.is_attached = false;
-        *self.handle.accepts.lock() = None;
-        let forgotten = self.handle.gate.forget_session(session);
-        self.handle.served.lock().forget_running(|number| forgotten.contains(&number));
-        self.handle.gate.forwards(crate::forward::Forwards::detach);
-        self.handle.gate.hold_objects(false);
-        if std::mem::take(&mut self.is_met) {
-            self.handle.step(Event::SessionDown(number_of(session)));
+        if let Some(session) = session {
+            let forgotten = self.handle.gate.forget_session(session);
+            self.handle.served.lock().forget_running(|number| forgotten.contains(&number));
+            self.handle.step(Event::SessionDown(session));
         }
+        self.handle.gate.detach_forwards();
+        self.handle.gate.hold_objects(false);
     }
 
-    /// The other array knows the pod in this session: both talk about it.
-    fn meet(&mut self, session: Session) {
-        if std::mem::replace(&mut self.is_met, true) {
+    pub(super) fn message(&mut self, link: LinkSession, session: Session, message: PodMessage) {
+        if self.link != Some(link) {
             return;
         }
-        // A follower accepts records before the state machine can say so.
-        self.handle.step(Event::SessionUp(number_of(session)));
-    }
-
-    pub(super) fn message(&mut self, session: Session, message: PodMessage) {
+        if let PodMessage::Here { own, seen } = message {
+            return self.take_attempt(link, own, seen);
+        }
         if self.session != Some(session) {
             return;
         }
         match message {
-            PodMessage::Here { is_answer } => {
-                if !is_answer {
-                    self.send(session, &PodMessage::Here { is_answer: true });
-                }
-                self.meet(session);
-            }
-            PodMessage::Control(body) => self.control(session, &body),
+            PodMessage::Control(body) => self.control(&body),
             PodMessage::Ready { period, arrived } => {
                 self.ready = Some((session, period, arrived));
                 self.attach_sequencer();
@@ -71,7 +169,7 @@ impl Driver {
                 self.takes_forwards = Some(session);
                 self.attach_forwards();
             }
-            PodMessage::MaskRequest => self.send_mask(session),
+            PodMessage::MaskRequest => self.send_mask(link, session),
             PodMessage::Mask(part) => self.take_part(part),
             PodMessage::Image(image) => self.image = Some(image),
             // The others do not come to this thread.
@@ -79,36 +177,74 @@ impl Driver {
         }
     }
 
-    fn control(&mut self, session: Session, body: &Bytes) {
+    fn control(&mut self, body: &Bytes) {
         match Message::decode(body) {
-            Ok((number, message)) => self.handle.step(Event::Received { session: number, message }),
+            Ok((session, message)) => self.handle.step(Event::Received { session, message }),
             Err(error) => {
-                let reason = error.to_string();
-                self.environment.carrier.end_session(&self.handle.array, session, &reason);
+                tracing::warn!(stream = %self.handle.stream, "{error}");
+                self.leave_session();
             }
         }
     }
 
     /// Sends a message of the state machine. Before `Start`, the target gets the objects.
-    pub(super) fn send_control(&mut self, number: u64, message: &Message) {
-        let Some(session) = self.session.filter(|session| number_of(*session) == number) else { return };
-        if matches!(message, Message::Start { .. })
-            && let Some(image) = self.own_image()
-        {
-            self.send(session, &PodMessage::Image(image));
+    pub(super) fn send_control(&mut self, session: u64, message: &Message) {
+        if self.session != Some(session) {
+            return;
         }
-        self.send(session, &PodMessage::Control(message.encode(number).into()));
+        if matches!(message, Message::Start { .. }) {
+            match self.own_image() {
+                Ok(image) => self.send(&PodMessage::Image(image)),
+                Err(reason) => {
+                    tracing::warn!(stream = %self.handle.stream, "the other array is not brought into step: {reason}");
+                    return self.leave_session();
+                }
+            }
+        }
+        self.send(&PodMessage::Control(message.encode(session).into()));
         if matches!(message, Message::Start { .. } | Message::GoSync { .. }) {
-            self.let_records_go(number);
+            self.let_records_go(session);
         }
     }
 
-    pub(super) fn end_session(&mut self, number: u64) {
-        if let Some(session) = self.session.filter(|session| number_of(*session) == number) {
-            self.environment.carrier.end_session(&self.handle.array, session, "the arrays of a pod begin again");
-            // The state machine has forgotten it.
-            self.is_met = false;
-            self.session_down(session);
+    /// Returns the image of the pod. No volume is being made or removed, but the catalog may not know
+    /// the last one yet.
+    fn own_image(&self) -> Result<Bytes, String> {
+        let (environment, stream) = (&self.environment, self.handle.stream);
+        let until = clock::lease_time() + OBJECTS;
+        loop {
+            let image = environment.objects.image(stream).ok_or("the catalog has no such pod")?;
+            let held = environment.engine.stream_volumes(stream);
+            if environment.objects.volume_changes(stream, &image, &held, &[])?.is_empty() {
+                return Ok(image);
+            }
+            if clock::lease_time() > until {
+                return Err("the catalog has other volumes than the engine".to_owned());
+            }
+            clock::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The state machine ends its session.
+    pub(super) fn end_session(&mut self, session: u64) {
+        if self.session == Some(session) {
+            self.leave_session();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn sessions_have_numbers_of_their_own() {
+        let links = [[1; 16], [2; 16]];
+        let numbers: BTreeSet<u64> = links
+            .into_iter()
+            .flat_map(|link| (1..100).flat_map(move |a| (1..100).map(move |b| number_of(link, [a, b]))))
+            .collect();
+        assert_eq!(numbers.len(), 2 * 99 * 99);
     }
 }

@@ -1,9 +1,7 @@
 //! Two arrays with engines on drives in memory, links on loopback, and a mediator.
 
 use bytes::Bytes;
-use engine::{
-    Change, Core, Engine, KeyValue, Op, OpError, Options, Reply, Sink, StreamService, Tag, call,
-};
+use engine::{Change, Core, Engine, KeyValue, Op, OpError, Options, Reply, Sink, StreamService, Tag, call};
 use link::{Links, LocalArray};
 use mediator::{Mediator, MediatorClient, MediatorInfo};
 use ondisk::ArrayGeometry;
@@ -98,10 +96,6 @@ impl Objects {
 impl PodObjects for Objects {
     fn image(&self, _: StreamId) -> Option<Bytes> {
         Some(encode(&self.list()).into())
-    }
-
-    fn contents(&self, _: StreamId) -> Vec<VolumeId> {
-        self.list().into_keys().collect()
     }
 
     fn volume_changes(

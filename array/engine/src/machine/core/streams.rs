@@ -8,7 +8,7 @@ use crate::machine::task::{Task, Wait};
 use crate::service::{Op, OpError, Tag};
 use crate::stream_credit::Credit;
 use crate::stream_service::{Gate, NewPeriod, Role, StreamEvent, StreamStatus};
-use types::{Lsn, Period, Position, StreamId};
+use types::{Lsn, Period, Position, StreamId, VolumeId};
 use wal::{LogOp, StreamEntry};
 
 /// Most bytes of records that all peers may send before they are applied, and the part of the log
@@ -125,6 +125,15 @@ impl Core {
     pub fn stream_status(&self, stream: StreamId) -> Option<StreamStatus> {
         let has_delta = self.state.volumes.has_delta(stream);
         self.state.streams.status(stream, self.state.max_payload(), has_delta)
+    }
+
+    /// Returns the volumes of a stream, without its deltas, in order.
+    pub fn stream_volumes(&self, stream: StreamId) -> Vec<(VolumeId, u64)> {
+        let is_of = |id: &VolumeId| id.stream() == Some(stream) && !id.is_delta();
+        let volumes = self.state.volumes.iter().filter(|(id, _)| is_of(id));
+        let mut found: Vec<_> = volumes.map(|(id, volume)| (*id, volume.blocks)).collect();
+        found.sort_unstable();
+        found
     }
 
     /// Returns the oldest event of a stream that was not returned yet. A caller that carries

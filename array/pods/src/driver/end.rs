@@ -1,0 +1,75 @@
+//! The end of a pod on this array: it was removed from the pod, or has the pod alone.
+
+use super::Driver;
+use crate::environment::Environment;
+use crate::persist;
+use engine::{Op, OpError, call};
+use platform::clock;
+use pod::Role;
+use std::time::Duration;
+use types::StreamId;
+
+/// An array that was removed keeps the pod for so long, to confirm that.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Pause before the end is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// Time for the engine to store that a stream is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether a pod with this stored state has ended here, and only has to be removed. The first value
+/// is that of a pod which has not begun.
+pub(crate) fn has_ended(number: u64, role: Role) -> bool {
+    number > 1 && matches!(role, Role::Left | Role::Local)
+}
+
+/// Removes the stream, then the objects or their bond to the other array, and last the state.
+pub(crate) fn remove(environment: &Environment, stream: StreamId, role: Role) -> Result<(), String> {
+    let engine = &environment.engine;
+    let text = |error: OpError| error.to_string();
+    if engine.stream_status(stream).is_some() {
+        let _ = engine.close_stream(stream);
+        engine.remove_stream(stream).map_err(text)?;
+        let until = clock::lease_time() + PATIENCE;
+        while engine.stream_status(stream).is_some() {
+            if clock::lease_time() > until {
+                return Err("the stream is not removed yet".to_owned());
+            }
+            clock::sleep(Duration::from_millis(5));
+        }
+    }
+    match role {
+        Role::Left => environment.objects.drop_pod(stream)?,
+        _ => environment.objects.end_stretch(stream)?,
+    }
+    environment.carrier.unshare(stream);
+    call(&**engine, Op::Change(persist::remove_all(&**engine, stream))).map_err(text)?;
+    Ok(())
+}
+
+impl Driver {
+    /// Ends the pod here if its state says so.
+    pub(super) fn leave(&mut self) {
+        let (role, now) = (self.handle.with_machine(|machine| machine.stored().role), clock::lease_time());
+        // The first state is that of a pod that has not begun.
+        if self.reported == 0 || !matches!(role, Role::Left | Role::Local) {
+            return;
+        }
+        let wait = if role == Role::Left { FAREWELL } else { Duration::ZERO };
+        let at = *self.leaves_at.get_or_insert(now + wait);
+        if now < at {
+            return;
+        }
+        self.serve_nothing();
+        self.close();
+        match remove(&self.environment, self.handle.stream, role) {
+            Ok(()) => {
+                self.handle.gate.open();
+                self.is_over = true;
+            }
+            Err(error) => {
+                tracing::warn!(stream = %self.handle.stream, "the end of a pod is tried again: {error}");
+                self.leaves_at = Some(now + RETRY);
+            }
+        }
+    }
+}
