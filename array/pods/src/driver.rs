@@ -291,6 +291,8 @@ pub(crate) struct Start {
     pub(crate) side: Side,
     /// The gate, which holds requests.
     pub(crate) gate: Arc<HostGate>,
+    /// The pod was on this array alone, and comes to two.
+    pub(crate) begins: bool,
     /// The number of the stored state, and the state.
     pub(crate) stored: (u64, Stored),
     pub(crate) register: Option<PodRegister>,
@@ -304,11 +306,16 @@ impl Driver {
     ///
     /// There is no thread for it, or the engine has no such stream.
     pub(crate) fn start(environment: Environment, start: Start) -> Result<(Arc<PodHandle>, JoinHandle<()>), String> {
-        let Start { stream, array, side, gate, stored: (number, stored), register, on_over } = start;
+        let Start { stream, array, side, gate, begins, stored: (number, stored), register, on_over } = start;
         let (inbox, inputs) = mpsc::channel();
         let registrar = register.map(|register| Registrar::start(register, side, environment.runtime.clone()));
         let stored = Stored { mediator: registrar.as_ref().map(Registrar::instance), ..stored };
-        let (machine, actions) = machine_of(&environment, stream, side, stored.clone())?;
+        let (mut machine, mut actions) = machine_of(&environment, stream, side, stored.clone())?;
+        if begins {
+            // Its volumes have a stream already, so it never serves as a pod of one array.
+            actions.retain(|action| !matches!(action, Action::Hosts(_)));
+            actions.extend(machine.step(Event::Request(Request::Stretch), clock::lease_time()));
+        }
         let origin = u64::from_le_bytes(platform::random::bytes().map_err(|error| error.to_string())?);
         gate.forwards(|forwards| forwards.set_origin(origin));
         let handle = Arc::new(PodHandle {
@@ -682,7 +689,7 @@ impl Driver {
     pub(super) fn begin_again(&mut self, reason: &str) {
         let (stream, side) = (self.handle.stream, self.handle.side);
         tracing::warn!(%stream, "the pod begins again: {reason}");
-        self.serve_nothing();
+        self.handle.gate.hold();
         self.leave_session();
         self.close();
         // A value on its way to the drive is the state there.
@@ -713,17 +720,6 @@ impl Driver {
         }
         self.machines += 1;
         (self.reported, self.facts, self.adds_tail) = (0, None, None);
-    }
-
-    /// Requests of hosts wait.
-    fn serve_nothing(&self) {
-        let hosts = Hosts {
-            changes: Changes::Hold,
-            reads: Reads::Never,
-            own_ports: Ports::Transitioning,
-            peer_ports: Ports::Active,
-        };
-        self.handle.gate.set(hosts, false, None);
     }
 
     /// Updates what administrators see.

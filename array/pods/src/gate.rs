@@ -7,11 +7,11 @@
 
 use crate::forward::{Forwards, Session};
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use platform::clock;
 use pod::{Changes, Hosts, Ports, Reads};
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A request that waits for a decision ends after this long.
@@ -35,6 +35,11 @@ fn kind_of(op: &Op) -> Kind {
         Op::StreamChange(_) | Op::Change(_) => Kind::Objects,
         _ => Kind::Change,
     }
+}
+
+/// Returns the service before a decision.
+fn undecided() -> Hosts {
+    Hosts { changes: Changes::Hold, reads: Reads::Never, own_ports: Ports::Transitioning, peer_ports: Ports::Active }
 }
 
 /// A request.
@@ -76,26 +81,23 @@ struct State {
     forwards: Forwards,
 }
 
+/// Is called when no change is in flight.
+type Notify = Arc<dyn Fn() + Send + Sync>;
+
 /// The gate of one pod.
 pub(crate) struct HostGate {
     this: Weak<Self>,
     engine: Arc<dyn BlockService>,
     state: Mutex<State>,
     /// Called when no change is in flight any more.
-    on_still: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_still: RwLock<Option<Notify>>,
 }
 
 impl HostGate {
     /// Creates a gate that serves nothing yet.
     pub(crate) fn new(engine: Arc<dyn BlockService>) -> Arc<Self> {
-        let hosts = Hosts {
-            changes: Changes::Hold,
-            reads: Reads::Never,
-            own_ports: Ports::Transitioning,
-            peer_ports: Ports::Active,
-        };
         let state = State {
-            hosts,
+            hosts: undecided(),
             version: 0,
             is_sequencer: false,
             holds_objects: false,
@@ -106,12 +108,17 @@ impl HostGate {
             accepts: None,
             forwards: Forwards::default(),
         };
-        Arc::new_cyclic(|this| Self { this: this.clone(), engine, state: Mutex::new(state), on_still: OnceLock::new() })
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            engine,
+            state: Mutex::new(state),
+            on_still: RwLock::default(),
+        })
     }
 
     /// Sets the function that is called when no change is in flight any more.
     pub(crate) fn on_still(&self, notify: impl Fn() + Send + Sync + 'static) {
-        let _ = self.on_still.set(Box::new(notify));
+        *self.on_still.write() = Some(Arc::new(notify));
     }
 
     /// Returns the service.
@@ -243,16 +250,20 @@ impl HostGate {
             return;
         }
         state.is_draining = true;
-        let mut at = 0;
-        while let Some(request) = state.held.get(at) {
+        // One that the engine refuses at once waits again, for the next time.
+        let (mut at, mut left) = (0, state.held.len());
+        while left > 0
+            && let Some(request) = state.held.get(at)
+        {
+            left -= 1;
             match state.decide(request, true) {
                 Decision::Hold => at += 1,
                 decision => {
                     let Some(request) = state.held.remove(at) else { break };
                     let version = state.admit(&request, &decision);
                     parking_lot::MutexGuard::unlocked(&mut state, || self.carry_out(request, decision, version));
-                    // The service may have changed.
-                    at = 0;
+                    // Others may have been ended meanwhile.
+                    at = at.min(state.held.len());
                 }
             }
         }
@@ -286,6 +297,24 @@ impl HostGate {
         let forgotten = state.held.iter().filter(|held| is_of(held)).map(|held| held.tag).collect();
         state.held.retain(|held| !is_of(held));
         forgotten
+    }
+
+    /// Requests wait for a decision.
+    pub(crate) fn hold(&self) {
+        self.set(undecided(), false, None);
+    }
+
+    /// Waits until no change is in flight; none begins while changes are held. Returns false if it
+    /// takes longer than `patience`.
+    pub(crate) fn wait_still(&self, patience: Duration) -> bool {
+        let until = clock::lease_time() + patience;
+        while !self.is_still() {
+            if clock::lease_time() > until {
+                return false;
+            }
+            clock::sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     /// The pod is on this array alone, and has no stream: every request passes.
@@ -324,15 +353,19 @@ impl HostGate {
                 drop(state);
                 passed.sink.complete(tag, Err(OpError::Unavailable(NOT_SERVED)));
             }
-            // It is made again when the service changes, or soon.
+            // It is made again: at once if the service has changed, later if the engine refuses it.
             Some(op) => {
                 let (op, sink, deadline, session) = (op.clone(), passed.sink.clone(), passed.deadline, passed.session);
                 state.held.push_back(Request { op, tag, sink, deadline, session });
                 drop(state);
+                if !is_refused {
+                    self.drain();
+                }
             }
         }
         if is_still && passed.kind != Kind::Read {
-            self.on_still.get().into_iter().for_each(|notify| notify());
+            let notify = self.on_still.read().clone();
+            notify.into_iter().for_each(|notify| notify());
         }
     }
 }

@@ -116,11 +116,15 @@ impl Pods {
         {
             return driver::remove(&self.environment, stream, state.role).map_err(PodError::Failed);
         }
-        let gate = HostGate::new(engine.clone());
-        self.service.gates().insert(stream, gate.clone());
+        let gate = self.service.gates().of(stream);
+        // What is under way was submitted before the volumes had a stream.
+        gate.hold();
+        if !gate.wait_still(PATIENCE) {
+            gate.open();
+            return Err(PodError::Failed("changes of hosts do not end".to_owned()));
+        }
         let started = self.start_driver(config, stored, gate.clone());
         if started.is_err() {
-            self.service.gates().remove(stream);
             gate.open();
         }
         started
@@ -146,16 +150,14 @@ impl Pods {
         };
         let this = self.this.clone();
         let on_over = Box::new(move |stream| this.upgrade().into_iter().for_each(|pods| pods.forget(stream)));
-        let start = Start { stream, array: array.clone(), side, gate, stored, register, on_over };
+        let begins = is_origin && is_new;
+        let start = Start { stream, array: array.clone(), side, gate, begins, stored, register, on_over };
         let (handle, running) = Driver::start(self.environment.clone(), start).map_err(PodError::Failed)?;
         self.pods.write().insert(stream, handle.clone());
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
         threads.push(running);
         drop(threads);
-        if is_origin && is_new {
-            self.request(stream, Request::Stretch)?;
-        }
         let link = self.links.read().get(&array).copied();
         link.into_iter().for_each(|link| self.greet(&handle, link));
         Ok(())
@@ -177,7 +179,6 @@ impl Pods {
     }
 
     fn forget(&self, stream: StreamId) {
-        self.service.gates().remove(stream);
         self.pods.write().remove(&stream);
     }
 
@@ -304,11 +305,7 @@ impl Pods {
             });
             started.err().iter().for_each(|error| tracing::error!("no thread {name}: {error}"));
         };
-        run("pod-gates", |pods| {
-            let now = platform::clock::lease_time();
-            let gates: Vec<_> = pods.pods.read().values().map(|handle| handle.gate.clone()).collect();
-            gates.iter().for_each(|gate| gate.expire(now));
-        });
+        run("pod-gates", |pods| pods.service.gates().expire(platform::clock::lease_time()));
         run("pod-objects", |pods| {
             let handles: Vec<_> = pods.pods.read().values().cloned().collect();
             handles.iter().for_each(|handle| handle.apply_images(&pods.environment));

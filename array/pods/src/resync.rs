@@ -101,7 +101,10 @@ impl Sink for Sending {
         }
         let mut state = self.window.state.lock();
         state.count -= 1;
-        if let Err(error) = result {
+        // The delta of a whole volume is longer than the volume.
+        if let Err(error) = result
+            && !matches!(error, OpError::OutOfRange { .. })
+        {
             state.error = Some(error);
         }
         self.window.changed.notify_all();

@@ -12,21 +12,31 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::{StreamId, VolumeId};
 
-/// The gates of the stretched pods.
-#[derive(Default)]
-pub(crate) struct Gates(RwLock<BTreeMap<StreamId, Arc<HostGate>>>);
+/// The gates of all streams whose volumes were used. That of a pod which is not stretched is open.
+pub(crate) struct Gates {
+    engine: Arc<dyn PodEngine>,
+    gates: RwLock<BTreeMap<StreamId, Arc<HostGate>>>,
+}
 
 impl Gates {
-    pub(crate) fn insert(&self, stream: StreamId, gate: Arc<HostGate>) {
-        self.0.write().insert(stream, gate);
+    /// Returns the gate of a stream.
+    pub(crate) fn of(&self, stream: StreamId) -> Arc<HostGate> {
+        if let Some(gate) = self.gates.read().get(&stream) {
+            return gate.clone();
+        }
+        let mut gates = self.gates.write();
+        let made = gates.entry(stream).or_insert_with(|| {
+            let gate = HostGate::new(self.engine.clone());
+            gate.open();
+            gate
+        });
+        made.clone()
     }
 
-    pub(crate) fn remove(&self, stream: StreamId) {
-        self.0.write().remove(&stream);
-    }
-
-    fn find(&self, stream: Option<StreamId>) -> Option<Arc<HostGate>> {
-        self.0.read().get(&stream?).cloned()
+    /// Ends the requests that have waited too long.
+    pub(crate) fn expire(&self, now: Duration) {
+        let gates: Vec<_> = self.gates.read().values().cloned().collect();
+        gates.iter().for_each(|gate| gate.expire(now));
     }
 }
 
@@ -66,7 +76,8 @@ fn stream_of(op: &Op) -> Of {
 impl PodService {
     /// Creates the service, without a pod: the catalog is opened with it before the pods start.
     pub fn new(engine: Arc<dyn PodEngine>) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self { this: this.clone(), engine, gates: Gates::default() })
+        let gates = Gates { engine: engine.clone(), gates: RwLock::default() };
+        Arc::new_cyclic(|this| Self { this: this.clone(), engine, gates })
     }
 
     pub(crate) fn gates(&self) -> &Gates {
@@ -84,8 +95,8 @@ impl BlockService for PodService {
                 return border::copy(&this, op, tag, sink);
             }
         };
-        match self.gates.find(stream) {
-            Some(gate) => gate.submit(op, tag, sink),
+        match stream {
+            Some(stream) => self.gates.of(stream).submit(op, tag, sink),
             None => self.engine.submit(op, tag, sink),
         }
     }

@@ -4,12 +4,13 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Pair, VOLUME_BLOCKS, data, time_until, volume, write};
-use engine::{Op, OpError, Reply};
+use common::{Pair, VOLUME_BLOCKS, data, stream, time_until, volume, write};
+use engine::{Op, OpError, Reply, StreamService};
 use pod::{Request, Role};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testing::Rng;
-use types::Lba;
+use types::{BlockRange, Lba};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stretched_pod_comes_into_step() {
@@ -244,4 +245,100 @@ async fn array_that_refuses_a_pod_gives_its_reason() {
     assert_eq!(pair.sites[0].running().objects.refused.lock()[..], ["no room for it".to_owned()]);
     assert_eq!(pair.sites[0].run(write(8, 1, 8)).await, Ok(Reply::Done), "it serves alone");
     assert_eq!(pair.sites[1].running().pods.streams(), []);
+}
+
+/// Writes and reads without a pause until it is told to stop. Each must succeed.
+async fn load(pair: &Pair, stop: &AtomicBool) -> u64 {
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        assert_eq!(pair.sites[0].run(write(8, rounds, 8)).await, Ok(Reply::Done));
+        assert_eq!(pair.sites[0].read(8, 8).await, Ok(data(rounds, 8)));
+        rounds += 1;
+    }
+    rounds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_notice_no_stretch_and_no_end_of_it() {
+    let pair = Pair::new().await;
+    pair.create_volume().await;
+    let stop = AtomicBool::new(false);
+    let changes = async {
+        for _ in 0..2 {
+            pair.begin().await;
+            pair.wait_in_step().await;
+            pair.sites[0].request(Request::Unstretch).await.unwrap();
+            for site in &pair.sites {
+                site.wait("without the pod", |site| site.status().is_none()).await;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    let (rounds, ()) = tokio::join!(load(&pair, &stop), changes);
+    assert!(rounds > 100, "{rounds}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn follower_whose_stream_ends_is_brought_into_step_again() {
+    let pair = Pair::new().await;
+    pair.stretch().await;
+    pair.wait_in_step().await;
+    for round in 0..3 {
+        // As if a record could not be applied.
+        pair.sites[1].running().engine.close_stream(stream()).unwrap();
+        assert_eq!(pair.sites[0].run(write(8, round, 8)).await, Ok(Reply::Done), "after a while");
+        pair.sites[0].wait("in step again", |site| site.status().is_some_and(|status| status.is_in_step)).await;
+        pair.wait_in_step().await;
+        pair.assert_equal().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn end_of_a_stretch_survives_a_restart() {
+    for wait_ms in [0, 20, 100] {
+        let pair = Pair::new().await;
+        pair.stretch().await;
+        pair.wait_in_step().await;
+        assert_eq!(pair.sites[0].run(write(8, 1, 8)).await, Ok(Reply::Done));
+        pair.sites[0].request(Request::Unstretch).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        pair.sites[0].kill().await;
+        pair.sites[1].kill().await;
+        pair.restart(0).await;
+        pair.restart(1).await;
+        // Either the arrays are in step again, or the pod is on the first one alone.
+        let is_over = |site: &common::Site| site.status().is_none_or(|status| status.is_in_step);
+        for site in &pair.sites {
+            site.wait("decided", is_over).await;
+        }
+        assert_eq!(pair.sites[0].read(8, 8).await, Ok(data(1, 8)));
+        assert_eq!(pair.sites[0].run(write(16, 2, 8)).await, Ok(Reply::Done));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_that_the_other_array_lacks_are_made_there() {
+    let pair = Pair::new().await;
+    pair.stretch().await;
+    pair.wait_in_step().await;
+    pair.sites[1].kill().await;
+    // 40 volumes: more than one record makes.
+    for number in 2..42 {
+        pair.sites[0].add_volume(stream().volume(number), 2048).await;
+    }
+    let other = stream().volume(41);
+    let op = Op::Write { volume: other, lba: Lba(0), data: data(9, 8), fua: false };
+    assert_eq!(pair.sites[0].run(op).await, Ok(Reply::Done));
+    pair.restart(1).await;
+    pair.wait_in_step().await;
+    let volumes = |at: usize| pair.sites[at].running().engine.stream_volumes(stream());
+    assert_eq!((volumes(0).len(), volumes(0)), (41, volumes(1)));
+    pair.sites[1].wait("with all objects", |site| site.running().objects.list().len() == 41).await;
+    let range = BlockRange::new(Lba(0), 8).unwrap();
+    let read = pair.sites[1].run(Op::Read { volume: other, range }).await;
+    assert_eq!(read, Ok(Reply::Data(data(9, 8))));
+    // One that comes while both serve is made by a record.
+    pair.sites[0].add_volume(stream().volume(42), 2048).await;
+    pair.sites[1].wait("with the new one", |site| site.running().objects.list().len() == 42).await;
+    assert_eq!(volumes(1).len(), 42);
 }

@@ -1,6 +1,6 @@
 //! Periods of the stream: their begin, and the session in which records cross.
 
-use super::Driver;
+use super::{Driver, IMAGE};
 use crate::message::PodMessage;
 use crate::persist;
 use crate::resync::Resync;
@@ -116,11 +116,14 @@ impl Driver {
         for (number, part) in changes.chunks(MAX_FOLLOWED_OPS).enumerate() {
             let position = Position(before + 1 + number as u64);
             let ops = part.iter().map(op_of).collect::<Option<Vec<_>>>().ok_or("a change of no volume")?;
-            let record = StreamRecord { stream, period: new.period, position, ops, message: Bytes::new() };
-            let values = match position == last {
-                true => vec![persist::put_image(stream, position, &image)],
-                false => vec![],
+            let (message, values) = match position == last {
+                true => {
+                    let message = Bytes::from([&[IMAGE][..], &image].concat());
+                    (message, vec![persist::put_image(stream, position, &image)])
+                }
+                false => (Bytes::new(), vec![]),
             };
+            let record = StreamRecord { stream, period: new.period, position, ops, message };
             let op = Op::Follow(Box::new(FollowedRecord { record, values }));
             engine::call(&*engine, op).map_err(|error| error.to_string())?;
         }

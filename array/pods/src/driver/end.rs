@@ -59,7 +59,12 @@ impl Driver {
         if now < at {
             return;
         }
-        self.serve_nothing();
+        self.handle.gate.hold();
+        // Changes under way are those of an array that serves alone; the stream is closed after them.
+        let is_still = self.handle.gate.wait_still(PATIENCE);
+        if !is_still {
+            tracing::warn!(stream = %self.handle.stream, "changes of hosts do not end; they fail");
+        }
         self.close();
         match remove(&self.environment, self.handle.stream, role) {
             Ok(()) => {

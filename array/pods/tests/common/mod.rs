@@ -1,7 +1,9 @@
 //! Two arrays with engines on drives in memory, links on loopback, and a mediator.
 
 use bytes::Bytes;
-use engine::{Change, Core, Engine, KeyValue, Op, OpError, Options, Reply, Sink, StreamService, Tag, call};
+use engine::{
+    Change, Core, Engine, KeyValue, Op, OpError, Options, Reply, Sink, StreamChange, StreamService, Tag, call,
+};
 use link::{Links, LocalArray};
 use mediator::{Mediator, MediatorClient, MediatorInfo};
 use ondisk::ArrayGeometry;
@@ -282,6 +284,21 @@ impl Site {
         tokio::time::timeout(TOO_LONG, answer).await.expect("the request ends").ok()
     }
 
+    /// Makes a volume of the pod, as the catalog does it.
+    pub(crate) async fn add_volume(&self, volume: VolumeId, blocks: u64) {
+        let mut list = self.running().objects.list();
+        list.insert(volume, blocks);
+        let change = StreamChange {
+            stream: stream(),
+            position: None,
+            changes: vec![Change::CreateVolume { volume, blocks }],
+            message: [&[2][..], &encode(&list)].concat().into(),
+            values: vec![Objects::put(&list)],
+            needs_empty_deltas: false,
+        };
+        assert_eq!(self.run(Op::StreamChange(Box::new(change))).await, Ok(Reply::Done));
+    }
+
     pub(crate) async fn try_read(&self, lba: u64, blocks: u64) -> Option<Result<Bytes, OpError>> {
         let range = BlockRange::new(Lba(lba), blocks).unwrap();
         match self.try_run(Op::Read { volume: volume(), range }).await? {
@@ -336,6 +353,11 @@ struct MediatorSite {
 
 impl Pair {
     pub(crate) async fn new() -> Self {
+        // A failed test shows the warnings. Another test may have set it up.
+        let _ = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+            .with_test_writer()
+            .try_init();
         let sites = [Site::new(Side::A), Site::new(Side::B)];
         let [a, b] = [sites[0].id.clone(), sites[1].id.clone()];
         sites[0].start(None, &b).await;
