@@ -225,6 +225,17 @@ impl Catalog {
         Ok(value)
     }
 
+    /// Returns whether a change is being stored. The engine may have applied it although
+    /// [`Self::state`] does not show it yet.
+    pub fn is_changing(&self) -> bool {
+        self.changing.is_locked()
+    }
+
+    /// Waits until the change that is being stored has ended, if there is one. Blocks the thread.
+    pub fn wait_for_change(&self) {
+        drop(self.changing.lock());
+    }
+
     /// Eradicates the destroyed volumes and snapshots whose eradication delay has expired, and
     /// returns their names.
     ///

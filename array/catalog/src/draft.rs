@@ -4,6 +4,7 @@ mod admin;
 mod api_client;
 mod connection;
 mod container;
+mod content;
 mod delivery;
 mod host;
 mod host_group;
@@ -28,7 +29,7 @@ use crate::state::CatalogState;
 use crate::{CatalogError, MAX_VOLUMES};
 use engine::Change;
 use std::sync::Arc;
-use types::VolumeId;
+use types::{ObjectId, VolumeId};
 
 /// A draft of changes. See [`crate::Catalog::change`].
 pub struct Draft {
@@ -73,14 +74,14 @@ impl Draft {
     }
 
     /// Allocates an id that no volume or snapshot ever had, and the serial number derived from it.
-    fn next_volume_id(&mut self) -> Result<(VolumeId, String), CatalogError> {
+    fn next_object_id(&mut self) -> Result<(ObjectId, String), CatalogError> {
         let number = self.state.array().next_volume;
         // The id takes 8 digits of the serial number.
         if number > u64::from(u32::MAX) {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
         self.edit_array(|array| array.next_volume += 1)?;
-        Ok((VolumeId(number), format!("{}{number:08X}", self.state.array().serial_prefix)))
+        Ok((ObjectId(number), format!("{}{number:08X}", self.state.array().serial_prefix)))
     }
 
     /// Stores the time that the array has served, and returns it.
@@ -111,8 +112,8 @@ impl Draft {
     }
 
     /// Deletes the content of a volume or snapshot, and its persistent reservations.
-    fn delete(&mut self, volume: VolumeId) {
-        self.changes.push(Change::DeleteVolume { volume });
-        self.changes.push(Change::Remove { key: reservations_key(volume) });
+    fn delete(&mut self, object: ObjectId, content: VolumeId) {
+        self.changes.push(Change::DeleteVolume { volume: content });
+        self.changes.push(Change::Remove { key: reservations_key(object) });
     }
 }

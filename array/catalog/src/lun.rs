@@ -2,13 +2,15 @@
 
 use crate::record::Qos;
 use std::collections::BTreeMap;
-use types::VolumeId;
+use types::{ObjectId, VolumeId};
 
 /// One logical unit of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LunEntry {
     /// Id of the volume or snapshot.
-    pub volume: VolumeId,
+    pub volume: ObjectId,
+    /// The engine's volume that holds its blocks.
+    pub content: VolumeId,
     /// Name of the volume, for logs and counters. It is not visible to hosts.
     pub name: String,
     /// Size in 512-byte blocks.

@@ -4,7 +4,7 @@ use crate::protection::SnapshotSchedule;
 use crate::record::{Record, is_default};
 use crate::volume_group::VolumeGroupId;
 use serde::{Deserialize, Serialize};
-use types::VolumeId;
+use types::ObjectId;
 
 /// Id of a snapshot policy. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct SnapshotPolicy {
     /// Number of the last rule.
     pub rules_numbered: u64,
     /// Its volumes, sorted.
-    pub volumes: Vec<VolumeId>,
+    pub volumes: Vec<ObjectId>,
     /// Its volume groups, sorted.
     pub groups: Vec<VolumeGroupId>,
     /// Last number that was assigned as a suffix.

@@ -2,7 +2,7 @@
 
 use crate::record::{GroupSnapshotId, ProtectionGroupId, Record};
 use serde::{Deserialize, Serialize};
-use types::VolumeId;
+use types::ObjectId;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -42,7 +42,7 @@ pub struct ProtectionGroup {
     /// Time that the array had served then, in milliseconds.
     pub destroyed_served_ms: u64,
     /// Its volumes, sorted.
-    pub volumes: Vec<VolumeId>,
+    pub volumes: Vec<ObjectId>,
     /// When snapshots are taken.
     pub schedule: SnapshotSchedule,
     /// How long they are kept.

@@ -6,12 +6,15 @@ use engine::KeyValue;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use types::{LBA_BYTES, VolumeId};
+use types::{LBA_BYTES, ObjectId, VolumeId};
 
 /// Version of the stored form.
 pub(crate) const RECORD_VERSION: u32 = 1;
 /// Version of the stored form of a host with sealed secrets.
 const SEALED_VERSION: u32 = 2;
+/// Version of the stored form of a volume or snapshot whose content is not where it was created. A
+/// program that does not know of that would read another volume.
+const MOVED_VERSION: u32 = 2;
 /// Vendor part of a volume's NAA identifier (type 6, IEEE 24a937). Clients of the REST dialect
 /// prepend it to the serial number.
 const NAA_PREFIX: &str = "624a9370";
@@ -23,15 +26,15 @@ const RESERVATIONS_PREFIX: &str = "pr/";
 /// snapshot.
 ///
 /// The value is not a catalog record. It is deleted with the volume.
-pub fn reservations_key(volume: VolumeId) -> Vec<u8> {
+pub fn reservations_key(volume: ObjectId) -> Vec<u8> {
     format!("{RESERVATIONS_PREFIX}{}", volume.0).into_bytes()
 }
 
 /// Returns the keys of stored reservations with the ids of their volumes or snapshots.
-pub(crate) fn stored_reservations(service: &dyn KeyValue) -> Vec<(Vec<u8>, VolumeId)> {
+pub(crate) fn stored_reservations(service: &dyn KeyValue) -> Vec<(Vec<u8>, ObjectId)> {
     let number = |key: &[u8]| std::str::from_utf8(key.get(RESERVATIONS_PREFIX.len()..)?).ok()?.parse().ok();
     let stored = service.scan(RESERVATIONS_PREFIX.as_bytes()).into_iter();
-    stored.filter_map(|(key, _)| number(&key).map(|number| (key, VolumeId(number)))).collect()
+    stored.filter_map(|(key, _)| number(&key).map(|number| (key, ObjectId(number)))).collect()
 }
 
 /// Parameters for initialising a new array.
@@ -208,8 +211,11 @@ impl Array {
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// Volume id in the engine.
-    pub id: VolumeId,
+    /// Identity. Never changes.
+    pub id: ObjectId,
+    /// Where the content is, if it has moved.
+    #[serde(default, rename = "content", skip_serializing_if = "is_default")]
+    pub(crate) moved: Option<VolumeId>,
     /// Display name.
     pub name: String,
     /// Size in bytes.
@@ -231,7 +237,7 @@ pub struct Volume {
     pub threshold_percent: Option<u8>,
     /// Volume or snapshot that was last copied to this volume.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub source: Option<VolumeId>,
+    pub source: Option<ObjectId>,
     /// Tags, sorted by namespace and key.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tags: Vec<Tag>,
@@ -241,6 +247,11 @@ impl Volume {
     /// Returns the size in 512-byte blocks.
     pub fn blocks(&self) -> u64 {
         self.bytes / LBA_BYTES
+    }
+
+    /// Returns the id of the engine's volume that holds the blocks. It may change.
+    pub fn content(&self) -> VolumeId {
+        self.moved.unwrap_or(first_content(self.id))
     }
 
     /// Returns the NAA identifier that hosts see (SPC-4 7.8.6.6.5): 32 hexadecimal digits.
@@ -257,10 +268,13 @@ impl Volume {
 /// A snapshot: the content of a volume at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Volume id in the engine.
-    pub id: VolumeId,
+    /// Identity. Never changes.
+    pub id: ObjectId,
+    /// Where the content is, if it has moved.
+    #[serde(default, rename = "content", skip_serializing_if = "is_default")]
+    pub(crate) moved: Option<VolumeId>,
     /// Volume that the snapshot was taken of. It is never deleted before the snapshot.
-    pub volume: VolumeId,
+    pub volume: ObjectId,
     /// Part of the snapshot name after the volume name and a dot.
     pub suffix: String,
     /// Size in bytes of the volume at that instant.
@@ -285,6 +299,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns the id of the engine's volume that holds the blocks. It may change.
+    pub fn content(&self) -> VolumeId {
+        self.moved.unwrap_or(first_content(self.id))
+    }
+
     /// Returns the moment at which the snapshot itself was destroyed.
     pub fn destroyed_at(&self) -> Option<ArrayTime> {
         self.destroyed_ms.map(|wall_ms| ArrayTime { wall_ms, served_ms: self.destroyed_served_ms })
@@ -301,11 +320,19 @@ pub enum VolumeOrSnapshot {
 }
 
 impl VolumeOrSnapshot {
-    /// Returns the volume id in the engine.
-    pub fn id(&self) -> VolumeId {
+    /// Returns the identity, which never changes.
+    pub fn id(&self) -> ObjectId {
         match self {
             Self::Volume(volume) => volume.id,
             Self::Snapshot(snapshot) => snapshot.id,
+        }
+    }
+
+    /// Returns the id of the engine's volume that holds the blocks. It may change.
+    pub fn content(&self) -> VolumeId {
+        match self {
+            Self::Volume(volume) => volume.content(),
+            Self::Snapshot(snapshot) => snapshot.content(),
         }
     }
 
@@ -336,6 +363,17 @@ impl VolumeOrSnapshot {
         let naa = self.naa();
         [&naa[..8], &naa[8..12], &naa[12..16], &naa[16..20], &naa[20..]].join("-")
     }
+}
+
+/// Returns where the content of an object is until it is moved: the engine's volume of the same
+/// number. A record does not store that.
+pub(crate) fn first_content(id: ObjectId) -> VolumeId {
+    VolumeId(id.0)
+}
+
+/// Returns the value to store for the content of an object.
+pub(crate) fn moved_content(id: ObjectId, content: VolumeId) -> Option<VolumeId> {
+    (content != first_content(id)).then_some(content)
 }
 
 /// Returns the NAA identifier for a serial number.
@@ -389,7 +427,7 @@ pub struct Connection {
     /// Host id.
     pub host: HostId,
     /// Volume or snapshot id.
-    pub volume: VolumeId,
+    pub volume: ObjectId,
     /// LUN of the volume at this host.
     pub lun: u16,
 }
@@ -416,7 +454,7 @@ pub struct GroupConnection {
     /// Host group id.
     pub group: HostGroupId,
     /// Volume or snapshot id.
-    pub volume: VolumeId,
+    pub volume: ObjectId,
     /// LUN of the volume at all hosts of the group.
     pub lun: u16,
 }
@@ -469,12 +507,20 @@ impl Record for Volume {
     fn key(&self) -> String {
         format!("{}{:016x}", Self::PREFIX, self.id.0)
     }
+    const VERSIONS: &'static [u32] = &[RECORD_VERSION, MOVED_VERSION];
+    fn version(&self) -> u32 {
+        if self.moved.is_some() { MOVED_VERSION } else { RECORD_VERSION }
+    }
 }
 
 impl Record for Snapshot {
     const PREFIX: &'static str = "snapshot/";
     fn key(&self) -> String {
         format!("{}{:016x}", Self::PREFIX, self.id.0)
+    }
+    const VERSIONS: &'static [u32] = &[RECORD_VERSION, MOVED_VERSION];
+    fn version(&self) -> u32 {
+        if self.moved.is_some() { MOVED_VERSION } else { RECORD_VERSION }
     }
 }
 

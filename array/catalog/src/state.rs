@@ -29,7 +29,7 @@ use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{LBA_BYTES, VolumeId};
+use types::{LBA_BYTES, ObjectId, VolumeId};
 
 /// State of the catalog. Cheap to clone, because records and unchanged parts of the maps are
 /// shared.
@@ -39,23 +39,23 @@ use types::{LBA_BYTES, VolumeId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogState {
     array: Arc<Array>,
-    volumes: SharedMap<VolumeId, Arc<Volume>>,
-    snapshots: SharedMap<VolumeId, Arc<Snapshot>>,
+    volumes: SharedMap<ObjectId, Arc<Volume>>,
+    snapshots: SharedMap<ObjectId, Arc<Snapshot>>,
     hosts: SharedMap<HostId, Arc<Host>>,
-    connections: SharedMap<(HostId, VolumeId), u16>,
+    connections: SharedMap<(HostId, ObjectId), u16>,
     admins: SharedMap<String, Arc<Admin>>,
     api_clients: SharedMap<String, Arc<ApiClient>>,
     audits: SharedMap<u64, Arc<Audit>>,
     delivery: Arc<DeliverySettings>,
-    volume_names: SharedMap<String, VolumeId>,
+    volume_names: SharedMap<String, ObjectId>,
     /// Snapshots by volume and suffix.
-    snapshot_names: SharedMap<(VolumeId, String), VolumeId>,
+    snapshot_names: SharedMap<(ObjectId, String), ObjectId>,
     host_names: SharedMap<String, HostId>,
     initiators: SharedMap<String, HostId>,
-    connected: SharedMap<(VolumeId, HostId), u16>,
+    connected: SharedMap<(ObjectId, HostId), u16>,
     host_groups: SharedMap<HostGroupId, Arc<HostGroup>>,
     host_group_names: SharedMap<String, HostGroupId>,
-    group_connections: SharedMap<(HostGroupId, VolumeId), u16>,
+    group_connections: SharedMap<(HostGroupId, ObjectId), u16>,
     volume_groups: SharedMap<VolumeGroupId, Arc<VolumeGroup>>,
     volume_group_names: SharedMap<String, VolumeGroupId>,
     pods: SharedMap<PodId, Arc<Pod>>,
@@ -66,12 +66,14 @@ pub struct CatalogState {
     group_snapshot_names: SharedMap<(ProtectionGroupId, String), GroupSnapshotId>,
     snapshot_policies: SharedMap<SnapshotPolicyId, Arc<SnapshotPolicy>>,
     /// Snapshots that belong to protection groups, by volume.
-    members_of_volume: SharedMap<(VolumeId, VolumeId), ()>,
+    members_of_volume: SharedMap<(ObjectId, ObjectId), ()>,
     /// Snapshots of volumes by the group's snapshot and the volume.
-    group_members: SharedMap<(GroupSnapshotId, VolumeId), VolumeId>,
+    group_members: SharedMap<(GroupSnapshotId, ObjectId), ObjectId>,
+    /// Objects whose content is not where it was created, by content.
+    moved: SharedMap<VolumeId, ObjectId>,
     /// Objects that were destroyed themselves: the wall clock at the destruction, and the time that
     /// the array had served.
-    destroyed: SharedMap<(u64, VolumeId), u64>,
+    destroyed: SharedMap<(u64, ObjectId), u64>,
 }
 
 impl CatalogState {
@@ -106,6 +108,7 @@ impl CatalogState {
             snapshot_policies: SharedMap::default(),
             members_of_volume: SharedMap::default(),
             group_members: SharedMap::default(),
+            moved: SharedMap::default(),
             destroyed: SharedMap::default(),
         }
     }
@@ -178,10 +181,10 @@ impl CatalogState {
 
     /// Returns the snapshots of a volume, including destroyed ones, sorted by suffix. Those of
     /// protection groups follow the others.
-    pub fn snapshots_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Snapshot>> {
-        let all = (volume, String::new())..(VolumeId(volume.0.saturating_add(1)), String::new());
+    pub fn snapshots_of(&self, volume: ObjectId) -> impl Iterator<Item = &Arc<Snapshot>> {
+        let all = (volume, String::new())..(ObjectId(volume.0.saturating_add(1)), String::new());
         let own = self.snapshot_names.range(all).map(|(_, id)| *id);
-        let members = (volume, VolumeId(0))..=(volume, VolumeId(u64::MAX));
+        let members = (volume, ObjectId(0))..=(volume, ObjectId(u64::MAX));
         let members = self.members_of_volume.range(members).map(|((_, id), ())| *id);
         own.chain(members).filter_map(|id| self.snapshots.get(&id))
     }
@@ -207,8 +210,8 @@ impl CatalogState {
         found.ok_or_else(|| CatalogError::NoSuch { kind: ObjectKind::Volume, name: name.to_owned() })
     }
 
-    /// Returns the volume with this engine id.
-    pub fn volume_by_id(&self, id: VolumeId) -> Option<&Arc<Volume>> {
+    /// Returns the volume with this id.
+    pub fn volume_by_id(&self, id: ObjectId) -> Option<&Arc<Volume>> {
         self.volumes.get(&id)
     }
 
@@ -226,12 +229,12 @@ impl CatalogState {
     }
 
     /// Returns the snapshot of a volume with this suffix.
-    pub(crate) fn snapshot_with(&self, volume: VolumeId, suffix: &str) -> Option<&Arc<Snapshot>> {
+    pub(crate) fn snapshot_with(&self, volume: ObjectId, suffix: &str) -> Option<&Arc<Snapshot>> {
         self.snapshot_names.get(&(volume, folded(suffix))).and_then(|id| self.snapshots.get(id))
     }
 
-    /// Returns the snapshot with this engine id.
-    pub fn snapshot_by_id(&self, id: VolumeId) -> Option<&Arc<Snapshot>> {
+    /// Returns the snapshot with this id.
+    pub fn snapshot_by_id(&self, id: ObjectId) -> Option<&Arc<Snapshot>> {
         self.snapshots.get(&id)
     }
 
@@ -269,17 +272,23 @@ impl CatalogState {
         }
     }
 
-    /// Returns the volume or snapshot with this engine id.
-    pub fn volume_or_snapshot_by_id(&self, id: VolumeId) -> Option<VolumeOrSnapshot> {
+    /// Returns the volume or snapshot with this id.
+    pub fn volume_or_snapshot_by_id(&self, id: ObjectId) -> Option<VolumeOrSnapshot> {
         let snapshot = || self.snapshots.get(&id).cloned().map(VolumeOrSnapshot::Snapshot);
         self.volumes.get(&id).cloned().map(VolumeOrSnapshot::Volume).or_else(snapshot)
     }
 
+    /// Returns the volume or snapshot whose blocks are in this volume of the engine.
+    pub fn volume_or_snapshot_of(&self, content: VolumeId) -> Option<VolumeOrSnapshot> {
+        let id = self.moved.get(&content).copied().unwrap_or(ObjectId(content.0));
+        self.volume_or_snapshot_by_id(id).filter(|object| object.content() == content)
+    }
+
     /// Returns the volume or snapshot with this [`VolumeOrSnapshot::uuid`], in upper or lower case.
     pub fn volume_or_snapshot_by_uuid(&self, uuid: &str) -> Option<VolumeOrSnapshot> {
-        // The last 8 digits of a serial number are the engine's volume id.
+        // The last 8 digits of a serial number are the id.
         let digits = uuid.len().checked_sub(8).and_then(|at| uuid.get(at..))?;
-        let id = VolumeId(u64::from_str_radix(digits, 16).ok()?);
+        let id = ObjectId(u64::from_str_radix(digits, 16).ok()?);
         self.volume_or_snapshot_by_id(id).filter(|object| object.uuid().eq_ignore_ascii_case(uuid))
     }
 
@@ -364,20 +373,20 @@ impl CatalogState {
     }
 
     /// Returns the LUN of the volume at the host.
-    pub fn lun(&self, host: HostId, volume: VolumeId) -> Option<u16> {
+    pub fn lun(&self, host: HostId, volume: ObjectId) -> Option<u16> {
         self.connections.get(&(host, volume)).copied()
     }
 
     /// Returns the volumes and snapshots of a host with their LUNs.
     pub fn luns_of(&self, host: HostId) -> impl Iterator<Item = (u16, VolumeOrSnapshot)> + '_ {
-        let all = (host, VolumeId(0))..=(host, VolumeId(u64::MAX));
+        let all = (host, ObjectId(0))..=(host, ObjectId(u64::MAX));
         self.connections
             .range(all)
             .filter_map(|((_, object), lun)| self.volume_or_snapshot_by_id(*object).map(|object| (*lun, object)))
     }
 
     /// Returns the hosts of a volume or snapshot.
-    pub fn hosts_of(&self, volume: VolumeId) -> impl Iterator<Item = &Arc<Host>> + '_ {
+    pub fn hosts_of(&self, volume: ObjectId) -> impl Iterator<Item = &Arc<Host>> + '_ {
         let all = (volume, HostId(0))..=(volume, HostId(u64::MAX));
         self.connected.range(all).filter_map(|((_, host), _)| self.hosts.get(host))
     }
@@ -392,6 +401,7 @@ impl CatalogState {
             };
             let entry = LunEntry {
                 volume: object.id(),
+                content: object.content(),
                 name: self.volume_or_snapshot_name(&object),
                 blocks: object.bytes() / LBA_BYTES,
                 serial: object.serial().to_owned(),
@@ -412,13 +422,14 @@ impl CatalogState {
     pub(crate) fn put_volume(&mut self, volume: Volume) {
         self.forget_volume(volume.id);
         self.volume_names.insert(folded(&volume.name), volume.id);
+        volume.moved.into_iter().for_each(|content| self.moved.insert(content, volume.id));
         if let Some(destroyed) = volume.destroyed_ms {
             self.destroyed.insert((destroyed, volume.id), volume.destroyed_served_ms);
         }
         self.volumes.insert(volume.id, Arc::new(volume));
     }
 
-    pub(crate) fn remove_volume(&mut self, id: VolumeId) {
+    pub(crate) fn remove_volume(&mut self, id: ObjectId) {
         self.forget_volume(id);
         self.volumes.remove(&id);
     }
@@ -432,13 +443,14 @@ impl CatalogState {
             }
             None => self.snapshot_names.insert((snapshot.volume, folded(&snapshot.suffix)), snapshot.id),
         }
+        snapshot.moved.into_iter().for_each(|content| self.moved.insert(content, snapshot.id));
         if let Some(destroyed) = snapshot.destroyed_ms {
             self.destroyed.insert((destroyed, snapshot.id), snapshot.destroyed_served_ms);
         }
         self.snapshots.insert(snapshot.id, snapshot);
     }
 
-    pub(crate) fn remove_snapshot(&mut self, id: VolumeId) {
+    pub(crate) fn remove_snapshot(&mut self, id: ObjectId) {
         self.forget_snapshot(id);
         self.snapshots.remove(&id);
     }
@@ -460,7 +472,7 @@ impl CatalogState {
         self.connected.insert((connection.volume, connection.host), connection.lun);
     }
 
-    pub(crate) fn remove_connection(&mut self, host: HostId, volume: VolumeId) {
+    pub(crate) fn remove_connection(&mut self, host: HostId, volume: ObjectId) {
         self.connections.remove(&(host, volume));
         self.connected.remove(&(volume, host));
     }
@@ -485,14 +497,15 @@ impl CatalogState {
         self.audits.remove(&id);
     }
 
-    fn forget_volume(&mut self, id: VolumeId) {
+    fn forget_volume(&mut self, id: ObjectId) {
         if let Some(old) = self.volumes.get(&id) {
             self.volume_names.remove(&folded(&old.name));
+            old.moved.into_iter().for_each(|content| self.moved.remove(&content));
             old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
         }
     }
 
-    fn forget_snapshot(&mut self, id: VolumeId) {
+    fn forget_snapshot(&mut self, id: ObjectId) {
         if let Some(old) = self.snapshots.get(&id) {
             match old.group {
                 Some((_, group)) => {
@@ -501,6 +514,7 @@ impl CatalogState {
                 }
                 None => self.snapshot_names.remove(&(old.volume, folded(&old.suffix))),
             }
+            old.moved.into_iter().for_each(|content| self.moved.remove(&content));
             old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
         }
     }
@@ -515,22 +529,23 @@ impl CatalogState {
     }
 }
 
-/// Returns the names of volumes and snapshots from the values of a catalog, which need not be
-/// complete. Values that are not records of them are ignored.
+/// Returns the names of volumes and snapshots by their content, from the values of a catalog, which
+/// need not be complete. Values that are not records of them are ignored.
 pub fn volume_names<'v>(values: impl IntoIterator<Item = (&'v [u8], &'v [u8])>) -> BTreeMap<VolumeId, String> {
-    let (mut names, mut snapshots) = (BTreeMap::new(), Vec::new());
+    let (mut volumes, mut snapshots) = (BTreeMap::new(), Vec::new());
     for (key, value) in values {
         if let Ok(volume) = decode::<Volume>(key, value) {
-            names.insert(volume.id, volume.name);
+            volumes.insert(volume.id, volume);
         } else if let Ok(snapshot) = decode::<Snapshot>(key, value) {
             snapshots.push(snapshot);
         }
     }
-    for snapshot in snapshots {
-        let volume = names.get(&snapshot.volume).map_or("?", String::as_str);
-        let name = format!("{volume}.{}", snapshot.suffix);
-        names.insert(snapshot.id, name);
-    }
+    let of_snapshot = |snapshot: &Snapshot| {
+        let volume = volumes.get(&snapshot.volume).map_or("?", |volume| &volume.name);
+        (snapshot.content(), format!("{volume}.{}", snapshot.suffix))
+    };
+    let mut names: BTreeMap<_, _> = snapshots.iter().map(of_snapshot).collect();
+    names.extend(volumes.values().map(|volume| (volume.content(), volume.name.clone())));
     names
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the catalog on the model engine.
 
+mod contents;
 mod delivery;
 mod host_groups;
 mod pods;

@@ -19,6 +19,7 @@ mod command;
 mod config;
 mod connection;
 mod data_pool;
+mod displaced;
 mod login;
 mod login_limit;
 mod nexus;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use telemetry::{ActivityRegistry, ActivityTotals, SessionTable};
-use types::VolumeId;
+use types::ObjectId;
 
 /// Pause after a failed accept, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -90,7 +90,7 @@ impl IscsiTarget {
     }
 
     /// Returns the commands sent to a volume since the start of the process.
-    pub fn totals_of(&self, volume: VolumeId) -> ActivityTotals {
+    pub fn totals_of(&self, volume: ObjectId) -> ActivityTotals {
         self.shared.activity.totals_of(volume)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::config::TargetConfig;
 use crate::data_pool::DataPool;
+use crate::displaced::DisplacedCommands;
 use crate::login_limit::LoginLimit;
 use crate::nexus::registry::SessionRegistry;
 use crate::portals::{PortalTag, Portals};
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<ConnectionSlots>,
     pub(crate) login_limit: LoginLimit,
     pub(crate) data_pool: Arc<DataPool>,
+    pub(crate) displaced: Arc<DisplacedCommands>,
     pub(crate) wire_budget: Arc<WireBudget>,
     pub(crate) registry: Arc<SessionRegistry>,
     pub(crate) threshold_notify: ThresholdNotify,
@@ -54,6 +56,7 @@ impl Shared {
             slots: ConnectionSlots::new(&config),
             login_limit: LoginLimit::default(),
             data_pool: DataPool::new(service.clone()),
+            displaced: DisplacedCommands::new(catalog.clone()),
             wire_budget: WireBudget::new(config.wire_bytes),
             registry: Arc::default(),
             threshold_notify: ThresholdNotify::default(),

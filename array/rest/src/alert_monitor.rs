@@ -134,7 +134,7 @@ impl AlertMonitor {
         let state = self.catalog.state();
         let with_threshold = state.volumes().filter(|volume| volume.destroyed_ms.is_none());
         for (volume, threshold) in with_threshold.filter_map(|volume| Some((volume, volume.threshold_percent?))) {
-            let written = self.engine.volume_space(volume.id).unwrap_or_default().written;
+            let written = self.engine.volume_space(volume.content()).unwrap_or_default().written;
             let percent = percent(written, volume.bytes);
             if percent >= u64::from(threshold) {
                 found.push(Condition {
@@ -194,7 +194,7 @@ impl AlertMonitor {
         let state = self.catalog.state();
         self.engine.health().damage.into_iter().filter_map(move |damage| match damage.volume {
             Some(id) => {
-                let object = state.volume_or_snapshot_by_id(id)?;
+                let object = state.volume_or_snapshot_of(id)?;
                 let name = state.volume_or_snapshot_name(&object);
                 let kind = if matches!(object, VolumeOrSnapshot::Volume(_)) { "volume" } else { "snapshot" };
                 let what = format!("{kind} {name}: {}", damage.description);

@@ -6,7 +6,7 @@ use crate::listing::{LIST_PARAMETERS, page, select};
 use api::{ConnectionPost, ErrorCode, Reference};
 use catalog::{CatalogError, CatalogState, Draft};
 use std::collections::BTreeSet;
-use types::VolumeId;
+use types::ObjectId;
 
 /// Parameters that select connections.
 const ENDS: &[&str] = &["host_names", "host_group_names", "volume_names"];
@@ -18,7 +18,7 @@ enum Initiator {
     Group(String),
 }
 
-fn show(state: &CatalogState, host: Option<&str>, group: Option<&str>, volume: VolumeId, lun: u16) -> api::Connection {
+fn show(state: &CatalogState, host: Option<&str>, group: Option<&str>, volume: ObjectId, lun: u16) -> api::Connection {
     let object = state.volume_or_snapshot_by_id(volume);
     let volume =
         object.map(|object| Reference { id: Some(object.uuid()), name: Some(state.volume_or_snapshot_name(&object)) });
@@ -33,7 +33,7 @@ fn show(state: &CatalogState, host: Option<&str>, group: Option<&str>, volume: V
 }
 
 /// Returns the connections of all hosts, and those of host groups without hosts.
-fn all(state: &CatalogState) -> Vec<(VolumeId, api::Connection)> {
+fn all(state: &CatalogState) -> Vec<(ObjectId, api::Connection)> {
     let of_hosts = state.connections().filter_map(|connection| {
         let host = state.host_by_id(connection.host)?;
         let group = state.group_of_host(host);
@@ -61,7 +61,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let groups = named("host_group_names", &|name| Ok(state.host_group(name)?.name.clone()))?;
     let object = |name: &str| Ok(state.volume_or_snapshot(name)?.id());
     let every = state.volumes().map(|volume| volume.id).chain(state.snapshots().map(|snapshot| snapshot.id));
-    let volumes: BTreeSet<VolumeId> = select(&call.query, "volume_names", every, object)?.into_iter().collect();
+    let volumes: BTreeSet<ObjectId> = select(&call.query, "volume_names", every, object)?.into_iter().collect();
     let is_in = |names: &Option<Vec<String>>, end: &Reference| {
         names.as_ref().is_none_or(|names| end.name.as_ref().is_some_and(|name| names.contains(name)))
     };

@@ -8,7 +8,7 @@ use api::{ConnectionPerformance, ErrorCode, IscsiSession, OffloadPerformance, Pe
 use catalog::{CatalogState, HostId, VolumeOrSnapshot};
 use std::sync::Arc;
 use telemetry::{CommandClass, Sample, SessionInfo, Subject};
-use types::VolumeId;
+use types::ObjectId;
 
 /// Parameters that select a time in the past.
 const TIMES: &[&str] = &["start_time", "end_time", "resolution"];
@@ -178,7 +178,7 @@ fn host_reference(state: &CatalogState, id: u64) -> Option<Reference> {
     state.host_by_id(HostId(id)).map(|host| Reference { id: None, name: Some(host.name.clone()) })
 }
 
-fn volume_reference(state: &CatalogState, id: VolumeId) -> Option<Reference> {
+fn volume_reference(state: &CatalogState, id: ObjectId) -> Option<Reference> {
     let object = state.volume_or_snapshot_by_id(id)?;
     Some(Reference { name: Some(state.volume_or_snapshot_name(&object)), id: Some(object.uuid()) })
 }

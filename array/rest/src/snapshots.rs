@@ -9,7 +9,7 @@ use catalog::{CatalogError, CatalogState, Draft, ObjectKind, Snapshot, VolumeOrS
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 fn show(call: &Call, state: &CatalogState, snapshot: &Arc<Snapshot>, space: Space, now_ms: u64) -> VolumeSnapshot {
     let object = VolumeOrSnapshot::Snapshot(snapshot.clone());
@@ -62,7 +62,7 @@ fn field(state: &CatalogState, snapshot: &Arc<Snapshot>, name: &str) -> Option<V
     })
 }
 
-fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
+fn answer(call: &Call, ids: &[ObjectId]) -> Result<Answer, RestError> {
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let snapshots = ids.iter().filter_map(|id| state.snapshot_by_id(*id));
     let among = |snapshot: &Snapshot| state.snapshots_of(snapshot.volume).count() as u64;
@@ -95,7 +95,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
     let error = |snapshot: &Arc<Snapshot>| (ObjectKind::Snapshot, state.snapshot_name(snapshot));
     check_destroyed(call, is_named, &mut snapshots, destroyed_ms, error)?;
     call.app.space.count_for_list(snapshots.len());
-    let mut counts: HashMap<VolumeId, u64> = HashMap::new();
+    let mut counts: HashMap<ObjectId, u64> = HashMap::new();
     state.snapshots().for_each(|snapshot| *counts.entry(snapshot.volume).or_default() += 1);
     let among = |snapshot: &Snapshot| counts.get(&snapshot.volume).copied().unwrap_or(1);
     let get = |snapshot: &Arc<Snapshot>, name: &str| field(&state, snapshot, name);
@@ -108,7 +108,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
 
 /// Returns the snapshots of the volumes in `source_names` or `source_ids`, or all snapshots.
 fn of_sources(call: &Call, state: &CatalogState) -> Result<Vec<Arc<Snapshot>>, RestError> {
-    let volumes: Vec<VolumeId> = if call.query.text("source_ids").is_some() {
+    let volumes: Vec<ObjectId> = if call.query.text("source_ids").is_some() {
         let by_id = |id: &str| match state.volume_or_snapshot_by_uuid(id) {
             Some(VolumeOrSnapshot::Volume(volume)) => Ok(volume.id),
             _ => Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: id.to_owned() }.into()),
@@ -170,7 +170,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
 
 /// Applies a change. Recovers first and destroys last, so that each can be combined with a new
 /// name.
-fn apply(draft: &mut Draft, name: &str, patch: &VolumeSnapshotPatch, now_ms: u64) -> Result<VolumeId, RestError> {
+fn apply(draft: &mut Draft, name: &str, patch: &VolumeSnapshotPatch, now_ms: u64) -> Result<ObjectId, RestError> {
     let id = draft.state().snapshot(name)?.id;
     if patch.destroyed == Some(false) {
         draft.recover_snapshot(name)?;

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use platform::clock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use types::VolumeId;
+use types::{ObjectId, VolumeId};
 
 /// Background and implicit counts take at most 1/20 of the time. An explicit refresh has no limit.
 pub const COUNT_PART: u32 = 20;
@@ -59,10 +59,10 @@ struct Versions {
 }
 
 /// Bytes that hosts have written to volumes, by id.
-pub(crate) struct WrittenBytes(Vec<(VolumeId, u64)>);
+pub(crate) struct WrittenBytes(Vec<(ObjectId, u64)>);
 
 impl WrittenBytes {
-    fn to(&self, volume: VolumeId) -> u64 {
+    fn to(&self, volume: ObjectId) -> u64 {
         self.0.binary_search_by_key(&volume, |(id, _)| *id).map_or(0, |at| self.0[at].1)
     }
 }
@@ -116,10 +116,7 @@ impl SpaceAccounting {
 
     fn count_locked(&self, _counting: &MutexGuard<'_, ()>, timeout: Option<Duration>) -> bool {
         // Reads the current state for each id, because snapshots may be taken during the walk.
-        let owner = |id: VolumeId| match self.catalog.state().snapshot_by_id(id) {
-            Some(snapshot) => Owner { family: snapshot.volume, is_snapshot: true },
-            None => Owner { family: id, is_snapshot: false },
-        };
+        let owner = |content: VolumeId| owner(&self.catalog.state(), content);
         let (start, as_of_ms) = (clock::now(), clock::unix_millis());
         let versions = self.versions();
         let Some(accounting) = self.engine.account_space(&owner, timeout) else { return false };
@@ -184,7 +181,7 @@ impl SpaceAccounting {
             None => (0, 0, 0),
         };
         let unique = left;
-        let written = self.written(state.volumes().map(|volume| volume.id));
+        let written = self.written(state.volumes().map(|volume| volume.content()));
         let (mut provisioned, mut written_live, mut written_all) = (0, 0, 0);
         for (volume, written) in state.volumes().zip(written) {
             written_all += written;
@@ -219,7 +216,7 @@ impl SpaceAccounting {
 
     /// Returns the space of each volume with its snapshots.
     pub(crate) fn of_each_volume<'a>(&self, volumes: &[&'a Arc<Volume>]) -> Vec<(&'a Arc<Volume>, Space)> {
-        let written = self.written(volumes.iter().map(|volume| volume.id));
+        let written = self.written(volumes.iter().map(|volume| volume.content()));
         let spaces =
             volumes.iter().zip(written).map(|(volume, written)| (*volume, self.of_written(&[volume], written)));
         spaces.collect()
@@ -227,8 +224,8 @@ impl SpaceAccounting {
 
     /// Returns the bytes that hosts have written to all of these volumes, to sort or filter a list.
     pub(crate) fn written_to_all(&self, volumes: &[Arc<Volume>]) -> WrittenBytes {
-        let written = self.written(volumes.iter().map(|volume| volume.id));
-        let mut of_volume: Vec<(VolumeId, u64)> = volumes.iter().map(|volume| volume.id).zip(written).collect();
+        let written = self.written(volumes.iter().map(|volume| volume.content()));
+        let mut of_volume: Vec<(ObjectId, u64)> = volumes.iter().map(|volume| volume.id).zip(written).collect();
         of_volume.sort_unstable();
         WrittenBytes(of_volume)
     }
@@ -240,12 +237,12 @@ impl SpaceAccounting {
 
     /// Returns the total space of volumes with their snapshots.
     pub(crate) fn of_volumes(&self, volumes: &[&Volume]) -> Space {
-        self.of_written(volumes, self.written(volumes.iter().map(|volume| volume.id)).iter().sum())
+        self.of_written(volumes, self.written(volumes.iter().map(|volume| volume.content())).iter().sum())
     }
 
     /// Returns the bytes that hosts have written to each volume or snapshot.
-    fn written(&self, ids: impl Iterator<Item = VolumeId>) -> Vec<u64> {
-        let spaces = self.engine.volume_spaces(&ids.collect::<Vec<_>>());
+    fn written(&self, contents: impl Iterator<Item = VolumeId>) -> Vec<u64> {
+        let spaces = self.engine.volume_spaces(&contents.collect::<Vec<_>>());
         spaces.into_iter().map(|space| space.unwrap_or_default().written).collect()
     }
 
@@ -257,7 +254,7 @@ impl SpaceAccounting {
         for volume in volumes {
             // A volume created after the count has no entry.
             let families = counted.as_ref().map(|counted| &counted.accounting.families);
-            let family = families.and_then(|families| families.get(&volume.id)).copied().unwrap_or_default();
+            let family = families.and_then(|families| families.get(&volume.content())).copied().unwrap_or_default();
             all.written += family.written;
             all.unique += family.unique;
             all.snapshots += family.snapshots;
@@ -303,7 +300,7 @@ impl SpaceAccounting {
         snapshots: &[&'a Arc<Snapshot>],
         among: impl Fn(&Snapshot) -> u64,
     ) -> Vec<(&'a Arc<Snapshot>, Space)> {
-        let written = self.written(snapshots.iter().map(|snapshot| snapshot.id));
+        let written = self.written(snapshots.iter().map(|snapshot| snapshot.content()));
         let of = |(snapshot, written): (&&'a Arc<Snapshot>, u64)| {
             (*snapshot, self.of_snapshot(snapshot, written, among(snapshot)))
         };
@@ -312,7 +309,10 @@ impl SpaceAccounting {
 
     fn of_snapshot(&self, snapshot: &Snapshot, written: u64, among: u64) -> Space {
         let counted = self.counted();
-        let family = counted.as_ref().and_then(|counted| counted.accounting.families.get(&snapshot.volume));
+        let state = self.catalog.state();
+        let content = state.volume_by_id(snapshot.volume).map(|volume| volume.content());
+        let families = counted.as_ref().map(|counted| &counted.accounting.families);
+        let family = families.zip(content).and_then(|(families, content)| families.get(&content));
         let share = family.map_or(0, |family| family.snapshots / among.max(1));
         let measured = |bytes: u64| counted.as_ref().map(|_| bytes);
         Space {
@@ -325,6 +325,19 @@ impl SpaceAccounting {
             r#virtual: Some(written),
             ..unmeasured(snapshot.bytes)
         }
+    }
+}
+
+/// Returns the family of a volume of the engine: that of the volume, or of the snapshot's volume,
+/// whose content it holds.
+fn owner(state: &CatalogState, content: VolumeId) -> Owner {
+    let family = match state.volume_or_snapshot_of(content) {
+        Some(VolumeOrSnapshot::Snapshot(snapshot)) => state.volume_by_id(snapshot.volume),
+        Some(VolumeOrSnapshot::Volume(_)) | None => None,
+    };
+    match family {
+        Some(volume) => Owner { family: volume.content(), is_snapshot: true },
+        None => Owner { family: content, is_snapshot: false },
     }
 }
 

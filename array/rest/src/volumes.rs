@@ -12,7 +12,7 @@ use catalog::{
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 /// The subtype of every volume.
 const SUBTYPE: &str = "regular";
@@ -133,7 +133,7 @@ pub(crate) fn field_of_space(space: &Space, name: &str) -> Option<Value> {
     }
 }
 
-fn answer(call: &Call, ids: &[VolumeId]) -> Result<Answer, RestError> {
+fn answer(call: &Call, ids: &[ObjectId]) -> Result<Answer, RestError> {
     let (state, now_ms) = (call.app.catalog.state(), platform::clock::unix_millis());
     let volumes = ids.iter().filter_map(|id| state.volume_by_id(*id));
     let spaces = call.app.space.of_each_volume(&volumes.collect::<Vec<_>>()).into_iter();
@@ -325,7 +325,7 @@ fn apply(
     patch: &VolumePatch,
     truncate: bool,
     now_ms: u64,
-) -> Result<VolumeId, CatalogError> {
+) -> Result<ObjectId, CatalogError> {
     let id = draft.state().volume(name)?.id;
     if patch.destroyed == Some(false) {
         draft.recover_volume(name)?;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 /// Time between two readings of the counters (ms).
 pub const SAMPLE_MS: u64 = 2000;
@@ -26,9 +26,9 @@ pub enum Subject {
     /// A host, by its id.
     Host(u64),
     /// A volume or snapshot.
-    Volume(VolumeId),
+    Volume(ObjectId),
     /// The activity of one host on one volume.
-    HostVolume(u64, VolumeId),
+    HostVolume(u64, ObjectId),
     /// A volume group, by its id.
     VolumeGroup(u64),
     /// A pod, by its id.
@@ -39,7 +39,7 @@ pub enum Subject {
 pub type HostOf<'a> = &'a dyn Fn(&str) -> Option<u64>;
 
 /// Returns the volume group or pod to which a volume belongs.
-pub type ContainerOf<'a> = &'a dyn Fn(VolumeId) -> Option<Subject>;
+pub type ContainerOf<'a> = &'a dyn Fn(ObjectId) -> Option<Subject>;
 
 /// Performance at one time.
 pub type Point = (u64, Sample);
@@ -179,7 +179,7 @@ mod tests {
 
     fn write(registry: &ActivityRegistry, initiator: &str, volume: u64, port: u16, commands: u32) {
         let portal = ([127, 0, 0, 1], port).into();
-        let key = ActivityKey { initiator: initiator.into(), volume: VolumeId(volume), portal };
+        let key = ActivityKey { initiator: initiator.into(), volume: ObjectId(volume), portal };
         let event = CommandEvent {
             class: CommandClass::Write,
             is_good: true,
@@ -194,7 +194,7 @@ mod tests {
         initiator.strip_prefix("host")?.parse().ok()
     }
 
-    fn container_of(volume: VolumeId) -> Option<Subject> {
+    fn container_of(volume: ObjectId) -> Option<Subject> {
         match volume.0 {
             0..3 => Some(Subject::VolumeGroup(7)),
             3 => Some(Subject::Pod(7)),
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(ops(Subject::Array), 100.0);
         assert_eq!(ops(Subject::Port(([127, 0, 0, 1], 2).into())), 70.0);
         assert_eq!((ops(Subject::Host(1)), ops(Subject::Host(2))), (30.0, 50.0));
-        assert_eq!((ops(Subject::Volume(VolumeId(1))), ops(Subject::Volume(VolumeId(2)))), (70.0, 20.0));
-        assert_eq!(ops(Subject::HostVolume(1, VolumeId(2))), 20.0);
+        assert_eq!((ops(Subject::Volume(ObjectId(1))), ops(Subject::Volume(ObjectId(2)))), (70.0, 20.0));
+        assert_eq!(ops(Subject::HostVolume(1, ObjectId(2))), 20.0);
         assert_eq!((ops(Subject::VolumeGroup(7)), ops(Subject::Pod(7))), (90.0, 10.0));
         assert_eq!(monitor.latest(&Subject::Array).1.queue_depth, 0.02);
         monitor.read(14_000, &host_of, &container_of);
@@ -237,6 +237,6 @@ mod tests {
         let state = monitor.state.lock();
         let volumes = state.tracks.keys().filter(|subject| matches!(subject, Subject::Volume(_))).count();
         assert_eq!(volumes, MAX_HISTORIES);
-        assert!(state.tracks.contains_key(&Subject::Volume(VolumeId(1))));
+        assert!(state.tracks.contains_key(&Subject::Volume(ObjectId(1))));
     }
 }

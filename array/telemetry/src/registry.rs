@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 /// Maximum number of counters. Beyond it, counters without a session are dropped.
 const MAX_COUNTERS: usize = 65_536;
@@ -17,7 +17,7 @@ pub struct ActivityKey {
     /// Initiator name, in lower case.
     pub initiator: Arc<str>,
     /// Volume or snapshot.
-    pub volume: VolumeId,
+    pub volume: ObjectId,
     /// The address to which the initiator is connected.
     pub portal: SocketAddr,
 }
@@ -26,7 +26,7 @@ pub struct ActivityKey {
 struct Sets {
     live: HashMap<ActivityKey, Arc<ActivityCounters>>,
     /// Sums of dropped counters.
-    dropped: HashMap<VolumeId, ActivityTotals>,
+    dropped: HashMap<ObjectId, ActivityTotals>,
 }
 
 impl Sets {
@@ -64,7 +64,7 @@ impl ActivityRegistry {
     }
 
     /// Returns the totals of a volume since the start of the process.
-    pub fn totals_of(&self, volume: VolumeId) -> ActivityTotals {
+    pub fn totals_of(&self, volume: ObjectId) -> ActivityTotals {
         let mut totals = self.0.lock().dropped.get(&volume).cloned().unwrap_or_default();
         for (key, counters) in self.all() {
             if key.volume == volume {
@@ -75,7 +75,7 @@ impl ActivityRegistry {
     }
 
     /// Returns the totals of all volumes since the start of the process.
-    pub fn totals(&self) -> HashMap<VolumeId, ActivityTotals> {
+    pub fn totals(&self) -> HashMap<ObjectId, ActivityTotals> {
         let mut totals = self.0.lock().dropped.clone();
         for (key, counters) in self.all() {
             totals.entry(key.volume).or_default().add(&counters.totals());
@@ -84,7 +84,7 @@ impl ActivityRegistry {
     }
 
     /// Forgets the counters of volumes that no longer exist, once no session uses them.
-    pub fn retain_volumes(&self, exists: impl Fn(VolumeId) -> bool) {
+    pub fn retain_volumes(&self, exists: impl Fn(ObjectId) -> bool) {
         let mut sets = self.0.lock();
         sets.live.retain(|key, counters| exists(key.volume) || Arc::strong_count(counters) > 1);
         sets.dropped.retain(|volume, _| exists(*volume));
@@ -99,7 +99,7 @@ mod tests {
     use std::time::Duration;
 
     fn key(initiator: &str, volume: u64) -> ActivityKey {
-        ActivityKey { initiator: initiator.into(), volume: VolumeId(volume), portal: ([127, 0, 0, 1], 3260).into() }
+        ActivityKey { initiator: initiator.into(), volume: ObjectId(volume), portal: ([127, 0, 0, 1], 3260).into() }
     }
 
     fn read() -> CommandEvent {
@@ -119,10 +119,10 @@ mod tests {
         registry.counters(key("b", 1)).record(read());
         registry.counters(key("a", 1)).record(read());
         registry.counters(key("a", 2)).record(read());
-        assert_eq!(registry.totals_of(VolumeId(1)).get(CommandClass::Read).commands, 3);
-        registry.retain_volumes(|volume| volume == VolumeId(2));
-        assert_eq!(registry.totals_of(VolumeId(1)).commands(), 0);
-        assert_eq!(registry.totals_of(VolumeId(2)).commands(), 1);
+        assert_eq!(registry.totals_of(ObjectId(1)).get(CommandClass::Read).commands, 3);
+        registry.retain_volumes(|volume| volume == ObjectId(2));
+        assert_eq!(registry.totals_of(ObjectId(1)).commands(), 0);
+        assert_eq!(registry.totals_of(ObjectId(2)).commands(), 1);
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             registry.counters(key(&format!("host{n}"), 7)).record(read());
         }
         assert!(registry.all().len() < MAX_COUNTERS);
-        assert_eq!(registry.totals_of(VolumeId(7)).commands(), MAX_COUNTERS as u64);
+        assert_eq!(registry.totals_of(ObjectId(7)).commands(), MAX_COUNTERS as u64);
         kept.record(read());
         assert_eq!(registry.counters(key("kept", 7)).commands(), 1);
     }

@@ -33,10 +33,15 @@ pub const MAX_VOLUME_BYTES: u64 = 4 << 50;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lba(pub u64);
 
-/// The engine's id of a volume. Never reused, never shown to hosts, which see the NAA identifier
-/// derived from its serial number.
+/// The engine's id of a volume. Never reused, never shown to hosts. To the catalog it is the id of
+/// the content of a volume or snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VolumeId(pub u64);
+
+/// Identity of a volume or snapshot in the catalog of one array. Never changes, never reused, never
+/// shown to hosts, which see the NAA identifier made from its serial number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectId(pub u64);
 
 /// Sequence number of a log record: dense, ascending, from 1 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +53,12 @@ impl std::fmt::Display for VolumeId {
             Some(volume) => write!(f, "the delta of vol{}", volume.0),
             None => write!(f, "vol{}", self.0),
         }
+    }
+}
+
+impl std::fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "object{}", self.0)
     }
 }
 

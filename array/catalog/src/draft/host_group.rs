@@ -6,7 +6,7 @@ use crate::record::{Connection, GroupConnection, Host, HostGroup, HostGroupId};
 use crate::{CatalogError, MAX_HOST_GROUPS, MAX_LUN, ObjectKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 impl Draft {
     /// Creates an empty host group.
@@ -126,7 +126,7 @@ impl Draft {
         Ok(())
     }
 
-    fn connect_member(&mut self, host: &Host, volume: VolumeId, lun: u16) -> Result<(), CatalogError> {
+    fn connect_member(&mut self, host: &Host, volume: ObjectId, lun: u16) -> Result<(), CatalogError> {
         if self.state.lun(host.id, volume).is_some() {
             let object = self.state.volume_or_snapshot_by_id(volume);
             let name = object.map(|object| self.state.volume_or_snapshot_name(&object)).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Draft {
         Ok(())
     }
 
-    fn disconnect_member(&mut self, host: &Host, volume: VolumeId) {
+    fn disconnect_member(&mut self, host: &Host, volume: ObjectId) {
         if let Some(lun) = self.state.lun(host.id, volume) {
             self.remove(&Connection { host: host.id, volume, lun });
             self.state.remove_connection(host.id, volume);

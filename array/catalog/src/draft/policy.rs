@@ -6,7 +6,7 @@ use crate::name::check_name;
 use crate::policy::{SnapshotPolicy, SnapshotPolicyId, SnapshotRule};
 use crate::volume_group::VolumeGroupId;
 use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_SNAPSHOT_POLICIES, MAX_SNAPSHOT_RULES, ObjectKind};
-use types::VolumeId;
+use types::ObjectId;
 
 /// Maximum time for which a rule keeps a snapshot: 4000 days.
 const MAX_KEEP_MS: u64 = 4000 * 24 * 60 * 60 * 1000;
@@ -153,7 +153,7 @@ impl Draft {
     /// Removes a volume or volume group from all snapshot policies, before it is eradicated.
     pub(super) fn leave_policies(
         &mut self,
-        volume: Option<VolumeId>,
+        volume: Option<ObjectId>,
         group: Option<VolumeGroupId>,
     ) -> Result<(), CatalogError> {
         let policies: Vec<_> = self.state.snapshot_policies().cloned().collect();

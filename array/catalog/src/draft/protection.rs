@@ -7,7 +7,7 @@ use crate::protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSched
 use crate::record::{ArrayTime, GroupSnapshotId, ProtectionGroupId, Snapshot};
 use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_PROTECTION_GROUPS, MIN_SNAPSHOT_INTERVAL_MS, ObjectKind};
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Valid range of the time between two scheduled snapshots: 5 minutes to 400 days.
@@ -108,7 +108,7 @@ impl Draft {
     }
 
     /// Removes a volume from all protection groups, before it is eradicated.
-    pub(super) fn unprotect(&mut self, volume: VolumeId) -> Result<(), CatalogError> {
+    pub(super) fn unprotect(&mut self, volume: ObjectId) -> Result<(), CatalogError> {
         let of_volume = self.state.protection_groups().filter(|group| group.volumes.contains(&volume));
         for group in of_volume.cloned().collect::<Vec<_>>() {
             let mut group = ProtectionGroup::clone(&group);

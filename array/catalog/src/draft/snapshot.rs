@@ -5,7 +5,7 @@
 
 use super::Draft;
 use crate::name::check_name;
-use crate::record::{GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, VolumeOrSnapshot};
+use crate::record::{GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, VolumeOrSnapshot, first_content};
 use crate::{CatalogError, MAX_SNAPSHOTS, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Draft {
         if let VolumeOrSnapshot::Volume(source) = &source {
             volume.tags = source.tags.iter().filter(|tag| tag.copyable).cloned().collect();
         }
-        self.changes.push(Change::CopyVolume { source: source.id(), destination: volume.id });
+        self.changes.push(Change::CopyVolume { source: source.content(), destination: volume.content() });
         self.store_volume(volume)
     }
 
@@ -139,7 +139,7 @@ impl Draft {
 
     /// Deletes a snapshot without further checks.
     pub(super) fn drop_snapshot(&mut self, snapshot: &Snapshot) {
-        self.delete(snapshot.id);
+        self.delete(snapshot.id, snapshot.content());
         self.remove(snapshot);
         self.state.remove_snapshot(snapshot.id);
         self.forget_empty_group_snapshot(snapshot);
@@ -154,10 +154,11 @@ impl Draft {
         now_ms: u64,
     ) -> Result<(), CatalogError> {
         self.check_snapshot_count()?;
-        let (id, serial) = self.next_volume_id()?;
-        self.changes.push(Change::CopyVolume { source: volume.id, destination: id });
+        let (id, serial) = self.next_object_id()?;
+        self.changes.push(Change::CopyVolume { source: volume.content(), destination: first_content(id) });
         let snapshot = Snapshot {
             id,
+            moved: None,
             volume: volume.id,
             suffix,
             bytes: volume.bytes,
@@ -192,13 +193,14 @@ impl Draft {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, name });
         }
         self.check_snapshot_count()?;
-        let (id, serial) = self.next_volume_id()?;
+        let (id, serial) = self.next_object_id()?;
         let (bytes, created_ms) = (volume.bytes, now_ms);
         let destroyed_served_ms = if destroyed_ms.is_some() { self.store_served_time()? } else { 0 };
-        self.changes.push(Change::CopyVolume { source: volume.id, destination: id });
+        self.changes.push(Change::CopyVolume { source: volume.content(), destination: first_content(id) });
         let volume = volume.id;
         self.store_snapshot(Snapshot {
             id,
+            moved: None,
             volume,
             suffix,
             bytes,

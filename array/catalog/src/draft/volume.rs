@@ -5,14 +5,14 @@ use crate::record::{ArrayTime, Qos, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_VOLUMES, MIN_VOLUME_BYTES, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
-use types::{BLOCK_BYTES, LBA_BYTES, MAX_VOLUME_BYTES, VolumeId};
+use types::{BLOCK_BYTES, LBA_BYTES, MAX_VOLUME_BYTES, ObjectId};
 
 impl Draft {
     /// Creates an empty volume. The size is rounded up to a multiple of 4 KiB, the block size of
     /// the engine.
     pub fn create_volume(&mut self, name: &str, bytes: u64, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
         let volume = self.new_volume(name, bytes, now_ms)?;
-        self.changes.push(Change::CreateVolume { volume: volume.id, blocks: volume.blocks() });
+        self.changes.push(Change::CreateVolume { volume: volume.content(), blocks: volume.blocks() });
         self.store_volume(volume)
     }
 
@@ -27,9 +27,10 @@ impl Draft {
         if self.state.volume_count() >= MAX_VOLUMES {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
-        let (id, serial) = self.next_volume_id()?;
+        let (id, serial) = self.next_object_id()?;
         Ok(Volume {
             id,
+            moved: None,
             name,
             bytes,
             serial,
@@ -64,7 +65,7 @@ impl Draft {
             self.keep_undo_snapshot(&volume, now_ms)?;
         }
         volume.bytes = bytes;
-        self.changes.push(Change::ResizeVolume { volume: volume.id, blocks: volume.blocks() });
+        self.changes.push(Change::ResizeVolume { volume: volume.content(), blocks: volume.blocks() });
         self.store_volume(volume)
     }
 
@@ -83,7 +84,7 @@ impl Draft {
     /// until the eradication delay expires.
     pub fn destroy_volume(&mut self, name: &str, now_ms: u64) -> Result<Arc<Volume>, CatalogError> {
         let mut volume = self.live_volume(name)?;
-        let is_connected = |object: VolumeId| self.state.is_connected(object);
+        let is_connected = |object: ObjectId| self.state.is_connected(object);
         if is_connected(volume.id) {
             return Err(CatalogError::Connected { kind: ObjectKind::Volume, name: volume.name });
         }
@@ -111,7 +112,7 @@ impl Draft {
         snapshots.iter().for_each(|snapshot| self.drop_snapshot(snapshot));
         self.unprotect(volume.id)?;
         self.leave_policies(Some(volume.id), None)?;
-        self.delete(volume.id);
+        self.delete(volume.id, volume.content());
         self.remove(&volume);
         self.state.remove_volume(volume.id);
         Ok(Arc::new(volume))

@@ -6,7 +6,7 @@ use crate::record::{GroupConnection, Host, HostGroup, HostGroupId, Record};
 use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 impl CatalogState {
     /// Reads the host groups. The connections of their hosts are records of their own.
@@ -52,7 +52,7 @@ impl CatalogState {
 
     /// Returns the connections of a host group.
     pub fn group_connections(&self, group: HostGroupId) -> impl Iterator<Item = GroupConnection> + '_ {
-        let all = (group, VolumeId(0))..=(group, VolumeId(u64::MAX));
+        let all = (group, ObjectId(0))..=(group, ObjectId(u64::MAX));
         self.group_connections.range(all).map(|((group, volume), lun)| GroupConnection {
             group: *group,
             volume: *volume,
@@ -61,12 +61,12 @@ impl CatalogState {
     }
 
     /// Returns the LUN of the volume at the host group.
-    pub fn group_lun(&self, group: HostGroupId, volume: VolumeId) -> Option<u16> {
+    pub fn group_lun(&self, group: HostGroupId, volume: ObjectId) -> Option<u16> {
         self.group_connections.get(&(group, volume)).copied()
     }
 
     /// Returns whether a volume or snapshot is connected to a host or a host group.
-    pub(crate) fn is_connected(&self, volume: VolumeId) -> bool {
+    pub(crate) fn is_connected(&self, volume: ObjectId) -> bool {
         self.hosts_of(volume).next().is_some()
             || self.host_groups().any(|group| self.group_lun(group.id, volume).is_some())
     }
@@ -92,7 +92,7 @@ impl CatalogState {
         self.group_connections.insert((connection.group, connection.volume), connection.lun);
     }
 
-    pub(crate) fn remove_group_connection(&mut self, group: HostGroupId, volume: VolumeId) {
+    pub(crate) fn remove_group_connection(&mut self, group: HostGroupId, volume: ObjectId) {
         self.group_connections.remove(&(group, volume));
     }
 }

@@ -7,7 +7,7 @@ use crate::record::{GroupSnapshotId, ProtectionGroupId, Record, Snapshot};
 use crate::{CatalogError, ObjectKind};
 use engine::KeyValue;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 impl CatalogState {
     /// Reads the protection groups and their snapshots.
@@ -71,7 +71,7 @@ impl CatalogState {
 
     /// Returns the snapshots of volumes that belong to a snapshot of a protection group.
     pub fn members_of(&self, snapshot: &GroupSnapshot) -> Vec<Arc<Snapshot>> {
-        let all = (snapshot.id, VolumeId(0))..=(snapshot.id, VolumeId(u64::MAX));
+        let all = (snapshot.id, ObjectId(0))..=(snapshot.id, ObjectId(u64::MAX));
         self.group_members.range(all).filter_map(|(_, id)| self.snapshot_by_id(*id)).cloned().collect()
     }
 

@@ -171,8 +171,8 @@ fn destroyed_pod_is_eradicated_after_its_volumes() {
 #[test]
 fn clone_copies_the_live_volumes_at_one_instant() {
     let (service, catalog) = with_pods();
-    let write = |name: &str, byte: u8| write(&service, volume(&catalog, name).id, byte);
-    let first = |name: &str| read(&service, volume(&catalog, name).id);
+    let write = |name: &str, byte: u8| write(&service, volume(&catalog, name).content(), byte);
+    let first = |name: &str| read(&service, volume(&catalog, name).content());
     write("p::a", 1);
     write("p::b", 2);
     change(&catalog, |draft| draft.create_snapshots(&["p::a"], Some("s"), 7_000)).unwrap();

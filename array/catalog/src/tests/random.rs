@@ -5,6 +5,7 @@ use super::*;
 use crate::{CatalogState, Draft, VolumeOrSnapshot};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use types::VolumeId;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -35,6 +36,7 @@ enum Step {
     RecoverPod(u8),
     EradicatePod(u8, bool),
     Move(u8, Option<u8>),
+    MoveContent(u8, Option<u8>, u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -63,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         name().prop_map(Step::DeleteHost),
         (name(), name(), prop::option::of(0u16..4)).prop_map(|(h, v, lun)| Step::Connect(h, v, lun)),
         (name(), name()).prop_map(|(h, v)| Step::Disconnect(h, v)),
+        (name(), prop::option::of(0u8..3), 0u64..4).prop_map(|(v, s, to)| Step::MoveContent(v, s, to)),
         pod_step(),
     ]
 }
@@ -144,6 +147,9 @@ fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
         Step::RecoverPod(p) => draft.recover_pod(&pod(*p)).map(|_| ()),
         Step::EradicatePod(p, with_volumes) => draft.eradicate_pod(&pod(*p), *with_volumes),
         Step::Move(v, p) => draft.move_volume_to_pod(&volume(*v), p.map(pod).as_deref()).map(|_| ()),
+        Step::MoveContent(v, s, to) => {
+            draft.move_content(&s.map_or(volume(*v), |s| snapshot(*v, s)), VolumeId((1 << 40) + to))
+        }
     }
 }
 
@@ -157,6 +163,8 @@ fn check(state: &CatalogState, service: &dyn Service) {
     let serials = state.volumes().map(|v| &v.serial).chain(state.snapshots().map(|s| &s.serial));
     unique(serials.cloned().collect());
     unique(state.snapshots().map(|s| state.snapshot_name(s).to_lowercase()).collect());
+    let contents = state.volumes().map(|v| v.content()).chain(state.snapshots().map(|s| s.content()));
+    unique(contents.map(|content| content.to_string()).collect());
     unique(state.hosts().map(|h| h.name.to_lowercase()).collect());
     unique(state.pods().map(|p| p.name.to_lowercase()).collect());
     unique(state.hosts().flat_map(|h| h.iqns.clone()).collect());
@@ -171,7 +179,8 @@ fn check(state: &CatalogState, service: &dyn Service) {
     }
     for volume in state.volumes() {
         assert_eq!(state.volume(&volume.name).unwrap(), volume);
-        assert_eq!(service.volume_space(volume.id).unwrap().provisioned, volume.bytes);
+        assert_eq!(state.volume_or_snapshot_of(volume.content()).map(|object| object.id()), Some(volume.id));
+        assert_eq!(service.volume_space(volume.content()).unwrap().provisioned, volume.bytes);
     }
     for volume in state.volumes().filter(|volume| volume.name.contains("::")) {
         let pod = state.pod_of_volume(volume).unwrap();
@@ -185,7 +194,8 @@ fn check(state: &CatalogState, service: &dyn Service) {
     }
     for snapshot in state.snapshots() {
         assert_eq!(state.snapshot(&state.snapshot_name(snapshot)).unwrap(), snapshot);
-        assert_eq!(service.volume_space(snapshot.id).unwrap().provisioned, snapshot.bytes);
+        assert_eq!(service.volume_space(snapshot.content()).unwrap().provisioned, snapshot.bytes);
+        assert_eq!(state.volume_or_snapshot_of(snapshot.content()).map(|object| object.id()), Some(snapshot.id));
         assert!(state.snapshots_of(snapshot.volume).any(|other| other == snapshot));
     }
     let destroyed =

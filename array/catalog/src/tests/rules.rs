@@ -109,15 +109,15 @@ fn destroyed_volume_is_unusable_until_recovered() {
 #[test]
 fn destroyed_volumes_are_eradicated_after_delay() {
     let (service, catalog) = sample_catalog();
-    let id = catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap().id;
+    let content = catalog.change(|d| d.destroy_volume("v2", 9_000)).unwrap().content();
     let due = 9_000 + ERADICATION_DELAY_MS;
     // A clock that was set back must not look like a very long delay.
     for early in [0, 8_999, 9_000, due - 1] {
         assert_eq!(catalog.eradicate_due(both(early)).unwrap(), Vec::<String>::new());
     }
-    assert!(service.volume_space(id).is_some());
+    assert!(service.volume_space(content).is_some());
     assert_eq!(catalog.eradicate_due(both(due)).unwrap(), ["v2"]);
-    assert_eq!(service.volume_space(id), None);
+    assert_eq!(service.volume_space(content), None);
     assert_eq!(catalog.state().volume("v2"), Err(CatalogError::NoSuch { kind: ObjectKind::Volume, name: "v2".into() }));
 }
 

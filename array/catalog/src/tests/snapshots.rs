@@ -4,7 +4,7 @@ use super::*;
 use crate::{ArrayEdit, ERADICATION_DELAY_MS, ObjectKind, QosEdit, VolumeEdit};
 use bytes::Bytes;
 use engine::Reply;
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, ObjectId, VolumeId};
 
 /// Fills the first block of a volume with a byte.
 pub(super) fn write(service: &Arc<dyn Service>, volume: VolumeId, byte: u8) {
@@ -21,8 +21,13 @@ pub(super) fn read(service: &Arc<dyn Service>, volume: VolumeId) -> u8 {
     }
 }
 
-fn id(catalog: &Catalog, name: &str) -> VolumeId {
+fn id(catalog: &Catalog, name: &str) -> ObjectId {
     catalog.state().volume_or_snapshot(name).unwrap().id()
+}
+
+/// Returns where the blocks of a volume or snapshot are.
+pub(super) fn content(catalog: &Catalog, name: &str) -> VolumeId {
+    catalog.state().volume_or_snapshot(name).unwrap().content()
 }
 
 fn take(catalog: &Catalog, volumes: &[&str], suffix: Option<&str>, now_ms: u64) -> Vec<String> {
@@ -44,13 +49,13 @@ fn refused<T: std::fmt::Debug>(
 #[test]
 fn snapshot_keeps_the_volume_content() {
     let (service, catalog) = sample_catalog();
-    let v1 = id(&catalog, "v1");
+    let v1 = content(&catalog, "v1");
     write(&service, v1, 1);
     assert_eq!(take(&catalog, &["v1"], Some("before"), 7), ["v1.before"]);
     write(&service, v1, 2);
     let snapshot = catalog.state().snapshot("V1.Before").unwrap().clone();
-    assert_eq!((snapshot.created_ms, snapshot.bytes, snapshot.volume), (7, GIB, v1));
-    assert_eq!((read(&service, snapshot.id), read(&service, v1)), (1, 2));
+    assert_eq!((snapshot.created_ms, snapshot.bytes, snapshot.volume), (7, GIB, id(&catalog, "v1")));
+    assert_eq!((read(&service, snapshot.content()), read(&service, v1)), (1, 2));
     // The snapshot keeps the size of that instant, and its name follows a rename of the volume.
     catalog.change(|draft| draft.resize_volume("v1", 2 * GIB, false, 8)).unwrap();
     catalog.change(|draft| draft.rename_volume("v1", "db")).unwrap();
@@ -66,7 +71,7 @@ fn group_snapshot_is_atomic_with_one_suffix() {
     assert_eq!(catalog.version(), version + 1, "one change, hence one instant");
     assert_eq!(take(&catalog, &["v2"], None, 8), ["v2.2"]);
     assert_eq!(take(&catalog, &["v1"], None, 9), ["v1.3"]);
-    assert!(service.volume_space(id(&catalog, "v2.2")).is_some());
+    assert!(service.volume_space(content(&catalog, "v2.2")).is_some());
     assert_eq!(refused(&catalog, |d| d.create_snapshots(&["v1", "v9"], None, 9)), "Volume does not exist.");
     assert_eq!(refused(&catalog, |d| d.create_snapshots(&["v1", "v1"], None, 9)), "Volume snapshot already exists.");
     let of_v1: Vec<_> = catalog.state().snapshots_of(id(&catalog, "v1")).map(|s| s.suffix.clone()).collect();
@@ -93,16 +98,17 @@ fn snapshot_suffixes_are_checked_and_unique() {
 #[test]
 fn copy_is_independent_of_its_source() {
     let (service, catalog) = sample_catalog();
-    let v1 = id(&catalog, "v1");
+    let v1 = content(&catalog, "v1");
     write(&service, v1, 1);
     take(&catalog, &["v1"], Some("s"), 1);
     write(&service, v1, 2);
     let of_volume = catalog.change(|d| d.copy_volume("v1", "clone", false, 5)).unwrap();
     let of_snapshot = catalog.change(|d| d.copy_volume("v1.s", "older", false, 6)).unwrap();
-    assert_eq!((of_volume.bytes, of_volume.created_ms, of_volume.source), (GIB, 5, Some(v1)));
+    assert_eq!((of_volume.bytes, of_volume.created_ms, of_volume.source), (GIB, 5, Some(id(&catalog, "v1"))));
     assert_eq!(of_snapshot.source, Some(id(&catalog, "v1.s")));
-    write(&service, of_volume.id, 3);
-    assert_eq!((read(&service, v1), read(&service, of_volume.id), read(&service, of_snapshot.id)), (2, 3, 1));
+    write(&service, of_volume.content(), 3);
+    let copies = [&of_volume, &of_snapshot].map(|copy| read(&service, copy.content()));
+    assert_eq!((read(&service, v1), copies), (2, [3, 1]));
     assert_eq!(refused(&catalog, |d| d.copy_volume("v1", "clone", false, 7)), "Volume already exists.");
     assert_eq!(refused(&catalog, |d| d.copy_volume("v9", "x", false, 7)), "Volume does not exist.");
     assert_eq!(refused(&catalog, |d| d.copy_volume("v1.x", "x", false, 7)), "Volume snapshot does not exist.");
@@ -113,16 +119,16 @@ fn copy_is_independent_of_its_source() {
 #[test]
 fn overwritten_content_can_be_recovered() {
     let (service, catalog) = sample_catalog();
-    let (v1, v2) = (id(&catalog, "v1"), id(&catalog, "v2"));
+    let (v1, v2) = (content(&catalog, "v1"), content(&catalog, "v2"));
     write(&service, v1, 1);
     write(&service, v2, 2);
     take(&catalog, &["v2"], Some("s"), 1);
     let written = catalog.change(|d| d.copy_volume("v2.s", "v1", true, 9)).unwrap();
-    assert_eq!((written.id, written.bytes, read(&service, v1)), (v1, 2 * GIB, 2));
+    assert_eq!((written.content(), written.bytes, read(&service, v1)), (v1, 2 * GIB, 2));
     // The connected host sees the new content and size.
     assert_eq!(catalog.lun_map(ESX1).unwrap().get(1).unwrap().blocks, 2 * GIB / 512);
     let undo = catalog.state().snapshot("v1.undo-1").unwrap().clone();
-    assert_eq!((undo.destroyed_ms, undo.bytes, read(&service, undo.id)), (Some(9), GIB, 1));
+    assert_eq!((undo.destroyed_ms, undo.bytes, read(&service, undo.content())), (Some(9), GIB, 1));
     assert_eq!(refused(&catalog, |d| d.copy_volume("v1.undo-1", "v1", true, 9)), "Volume snapshot has been destroyed.");
     catalog.change(|d| d.recover_snapshot("v1.undo-1")).unwrap();
     catalog.change(|d| d.copy_volume("v1.undo-1", "v1", true, 10)).unwrap();
@@ -159,7 +165,7 @@ fn snapshots_follow_destroy_and_recover_of_volume() {
     let (service, catalog) = sample_catalog();
     take(&catalog, &["v2"], Some("a"), 1);
     take(&catalog, &["v2"], Some("b"), 1);
-    let (a, b) = (id(&catalog, "v2.a"), id(&catalog, "v2.b"));
+    let (a, b) = (content(&catalog, "v2.a"), content(&catalog, "v2.b"));
     catalog.change(|d| d.destroy_snapshot("v2.b", 5)).unwrap();
     catalog.change(|d| d.destroy_volume("v2", 9)).unwrap();
     assert_eq!(refused(&catalog, |d| d.copy_volume("v2.a", "x", false, 9)), "Volume snapshot has been destroyed.");

@@ -7,13 +7,13 @@ use crate::{
 };
 use engine::{Change, call};
 use parking_lot::Mutex;
-use types::VolumeId;
+use types::ObjectId;
 
 #[test]
 fn volume_and_record_are_created_atomically() {
     let (service, catalog) = new();
     let volume = catalog.change(|draft| draft.create_volume("v", GIB, 7)).unwrap();
-    assert_eq!(service.volume_space(volume.id).unwrap().provisioned, GIB);
+    assert_eq!(service.volume_space(volume.content()).unwrap().provisioned, GIB);
     assert!(service.get(format!("volume/{:016x}", volume.id.0).as_bytes()).is_some());
 }
 
@@ -246,7 +246,7 @@ fn unreadable_records_refuse_start() {
         open(&service).err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(put("volume/0000000000000001", "{").contains("volume/0000000000000001 cannot be read"));
-    assert!(put("volume/0000000000000001", r#"{"v":2,"record":{}}"#).contains("its version is 2"));
+    assert!(put("volume/0000000000000001", r#"{"v":3,"record":{}}"#).contains("its version is 3"));
     let connection = r#"{"v":1,"record":{"host":1,"volume":99,"lun":9}}"#;
     assert!(put("connection/0000000000000001/0000000000000063", connection).contains("volume or host is missing"));
     let orphan = concat!(
@@ -277,7 +277,7 @@ fn watchers_are_called_once_per_change() {
 #[test]
 fn eradication_removes_reservations() {
     let (service, catalog) = new();
-    let reserve = |volume: VolumeId| {
+    let reserve = |volume: ObjectId| {
         let put = Change::Put { key: reservations_key(volume), value: b"registrations".to_vec() };
         call(&*service, Op::Change(vec![put])).unwrap();
     };

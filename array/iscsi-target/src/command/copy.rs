@@ -14,22 +14,36 @@ use scsi::copy::{
 use scsi::inquiry::Designator;
 use scsi::{Sense, SenseFormat, SenseKey, Status, asc};
 use std::sync::Arc;
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, ObjectId, VolumeId};
+
+/// A logical unit that a copy reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CopyEnd {
+    object: ObjectId,
+    content: VolumeId,
+}
+
+impl CopyEnd {
+    fn of(attachment: &Attachment) -> Self {
+        Self { object: attachment.unit.volume, content: attachment.content }
+    }
+}
 
 /// A segment whose source and destination were found in the LUN map and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ResolvedSegment {
     /// Index in the segment descriptor list.
     number: u16,
-    source: VolumeId,
+    source: CopyEnd,
     from: BlockRange,
-    destination: VolumeId,
+    destination: CopyEnd,
     to: Lba,
 }
 
 impl ResolvedSegment {
     fn op(&self) -> Op {
-        Op::Copy { source: self.source, from: self.from, destination: self.destination, to: self.to }
+        let (source, destination) = (self.source.content, self.destination.content);
+        Op::Copy { source, from: self.from, destination, to: self.to }
     }
 }
 
@@ -76,6 +90,21 @@ impl CopyProgram {
     pub(crate) fn bytes(&self) -> u64 {
         let segments = std::iter::once(&self.current).chain(self.rest.as_slice());
         segments.map(|segment| segment.from.bytes()).sum()
+    }
+
+    /// Returns the volume or snapshot whose content the current segment expects there.
+    pub(crate) fn object_at(&self, content: VolumeId) -> Option<ObjectId> {
+        let ends = [self.current.source, self.current.destination];
+        ends.iter().find(|end| end.content == content).map(|end| end.object)
+    }
+
+    /// Notes where the content of a volume or snapshot is now. Returns the operation of the current
+    /// segment.
+    pub(crate) fn move_content(&mut self, object: ObjectId, content: VolumeId) -> Op {
+        let segments = std::iter::once(&mut self.current).chain(self.rest.as_mut_slice());
+        let ends = segments.flat_map(|segment| [&mut segment.source, &mut segment.destination]);
+        ends.filter(|end| end.object == object).for_each(|end| end.content = content);
+        self.current.op()
     }
 
     /// Continues with the result of the current segment.
@@ -176,9 +205,9 @@ fn resolve(
     let to = to.ok_or(segment_out_of_range(number, false))?;
     Ok((!from.is_empty()).then(|| ResolvedSegment {
         number,
-        source: source.unit.volume,
+        source: CopyEnd::of(source),
         from,
-        destination: destination.unit.volume,
+        destination: CopyEnd::of(destination),
         to: to.start(),
     }))
 }
@@ -229,7 +258,8 @@ mod tests {
 
     fn segment(number: u16) -> ResolvedSegment {
         let from = BlockRange::new(Lba(u64::from(number) * 8), 8).expect("a small range");
-        ResolvedSegment { number, source: VolumeId(1), from, destination: VolumeId(2), to: Lba(100) }
+        let end = |number| CopyEnd { object: ObjectId(number), content: VolumeId(number) };
+        ResolvedSegment { number, source: end(1), from, destination: end(2), to: Lba(100) }
     }
 
     fn submitted(step: CopyStep) -> Box<CopyProgram> {
@@ -265,6 +295,17 @@ mod tests {
         assert_eq!(sense.command_specific, Some(1));
         let record = records.lock()[&9].clone();
         assert_eq!((record.state, record.failure), (CopyState::Failed, Some(sense)));
+    }
+
+    #[test]
+    fn copy_follows_content_that_moves() {
+        let mut program = submitted(CopyProgram::start(vec![segment(0), segment(1)], None));
+        assert_eq!(program.object_at(VolumeId(2)), Some(ObjectId(2)));
+        let op = program.move_content(ObjectId(2), VolumeId(9));
+        assert!(matches!(op, Op::Copy { source: VolumeId(1), destination: VolumeId(9), .. }), "{op:?}");
+        assert_eq!((program.object_at(VolumeId(2)), program.object_at(VolumeId(9))), (None, Some(ObjectId(2))));
+        let CopyStep::Submit(op, _) = program.advance(Ok(Reply::Done)) else { panic!("the copy ended") };
+        assert!(matches!(op, Op::Copy { source: VolumeId(1), destination: VolumeId(9), .. }), "{op:?}");
     }
 
     #[test]

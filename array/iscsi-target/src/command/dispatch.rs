@@ -74,7 +74,7 @@ fn dispatch_to_unit(
     }
     if is_medium_command(&command) {
         let medium = Medium {
-            volume: attachment.unit.volume,
+            volume: attachment.content,
             blocks: attachment.blocks,
             max_read_bytes: request.expected_read.into(),
             write_cache: context.service.write_cache(),

@@ -135,7 +135,7 @@ fn mode_state(context: &CommandContext<'_>, attachment: &Attachment) -> ModeStat
 /// Returns the resources of log page 0Ch: free space of the pool, and mapped space of the
 /// volume.
 fn resources(context: &CommandContext<'_>, attachment: &Attachment) -> Resources {
-    let used = context.service.volume_space(attachment.unit.volume).unwrap_or_default().written;
+    let used = context.service.volume_space(attachment.content).unwrap_or_default().written;
     Resources {
         available: threshold_sets(context.service.space().free()),
         used: threshold_sets(used.next_multiple_of(THRESHOLD_SET_BYTES)),

@@ -2,7 +2,7 @@
 
 use scsi::{Asc, Sense, asc};
 use std::collections::BTreeMap;
-use types::VolumeId;
+use types::ObjectId;
 
 /// The pending conditions of one logical unit, in the order of reporting.
 #[derive(Debug, Default)]
@@ -42,16 +42,16 @@ impl Queue {
 /// The number of conditions is bounded: each code is pending at most once per volume. Only the
 /// threshold code can be pending twice, once for each of its two resources.
 #[derive(Debug, Default)]
-pub(crate) struct UnitAttentions(BTreeMap<VolumeId, Queue>);
+pub(crate) struct UnitAttentions(BTreeMap<ObjectId, Queue>);
 
 impl UnitAttentions {
     /// Adds a condition on `volume`.
-    pub(crate) fn raise(&mut self, volume: VolumeId, sense: Sense) {
+    pub(crate) fn raise(&mut self, volume: ObjectId, sense: Sense) {
         self.0.entry(volume).or_default().raise(sense);
     }
 
     /// Takes the condition that the next command on `volume` reports.
-    pub(crate) fn take(&mut self, volume: VolumeId) -> Option<Sense> {
+    pub(crate) fn take(&mut self, volume: ObjectId) -> Option<Sense> {
         let queue = self.0.get_mut(&volume)?;
         let sense = queue.0.remove(0);
         if queue.0.is_empty() {
@@ -68,7 +68,7 @@ impl UnitAttentions {
     }
 
     /// Removes all conditions of a volume that the nexus no longer sees.
-    pub(crate) fn clear_volume(&mut self, volume: VolumeId) {
+    pub(crate) fn clear_volume(&mut self, volume: ObjectId) {
         self.0.remove(&volume);
     }
 
@@ -82,31 +82,31 @@ impl UnitAttentions {
 mod tests {
     use super::*;
 
-    fn raise(attentions: &mut UnitAttentions, volume: VolumeId, asc: Asc) {
+    fn raise(attentions: &mut UnitAttentions, volume: ObjectId, asc: Asc) {
         attentions.raise(volume, Sense::unit_attention(asc));
     }
 
-    fn take_all(attentions: &mut UnitAttentions, volume: VolumeId) -> Vec<u16> {
+    fn take_all(attentions: &mut UnitAttentions, volume: ObjectId) -> Vec<u16> {
         std::iter::from_fn(|| attentions.take(volume).map(|sense| sense.asc.0)).collect()
     }
 
     #[test]
     fn unit_attentions_are_reported_once_in_arrival_order() {
         let mut attentions = UnitAttentions::default();
-        let volume = VolumeId(1);
+        let volume = ObjectId(1);
         for asc in [asc::CAPACITY_DATA_HAS_CHANGED, asc::MODE_PARAMETERS_CHANGED, asc::CAPACITY_DATA_HAS_CHANGED] {
             raise(&mut attentions, volume, asc);
         }
-        raise(&mut attentions, VolumeId(2), asc::RESERVATIONS_RELEASED);
+        raise(&mut attentions, ObjectId(2), asc::RESERVATIONS_RELEASED);
         assert_eq!(take_all(&mut attentions, volume), [0x2a09, 0x2a01]);
-        assert_eq!(take_all(&mut attentions, VolumeId(2)), [0x2a04]);
+        assert_eq!(take_all(&mut attentions, ObjectId(2)), [0x2a04]);
         assert!(attentions.is_empty());
     }
 
     #[test]
     fn reset_comes_first_and_replaces_lesser_resets() {
         let mut attentions = UnitAttentions::default();
-        let volume = VolumeId(1);
+        let volume = ObjectId(1);
         raise(&mut attentions, volume, asc::CAPACITY_DATA_HAS_CHANGED);
         raise(&mut attentions, volume, asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
         raise(&mut attentions, volume, asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
@@ -117,18 +117,18 @@ mod tests {
     #[test]
     fn report_luns_attention_is_cleared_on_all_units() {
         let mut attentions = UnitAttentions::default();
-        raise(&mut attentions, VolumeId(1), asc::REPORTED_LUNS_DATA_HAS_CHANGED);
-        raise(&mut attentions, VolumeId(2), asc::REPORTED_LUNS_DATA_HAS_CHANGED);
-        raise(&mut attentions, VolumeId(2), asc::MODE_PARAMETERS_CHANGED);
+        raise(&mut attentions, ObjectId(1), asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+        raise(&mut attentions, ObjectId(2), asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+        raise(&mut attentions, ObjectId(2), asc::MODE_PARAMETERS_CHANGED);
         attentions.clear_code(asc::REPORTED_LUNS_DATA_HAS_CHANGED);
-        assert!(take_all(&mut attentions, VolumeId(1)).is_empty());
-        assert_eq!(take_all(&mut attentions, VolumeId(2)), [0x2a01]);
+        assert!(take_all(&mut attentions, ObjectId(1)).is_empty());
+        assert_eq!(take_all(&mut attentions, ObjectId(2)), [0x2a01]);
     }
 
     #[test]
     fn pool_and_volume_thresholds_are_pending_separately() {
         use scsi::provisioning::Resource;
-        let (mut attentions, volume) = (UnitAttentions::default(), VolumeId(1));
+        let (mut attentions, volume) = (UnitAttentions::default(), ObjectId(1));
         for resource in [Resource::Available, Resource::Used, Resource::Available] {
             attentions.raise(volume, resource.threshold_reached());
         }

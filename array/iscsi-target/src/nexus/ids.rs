@@ -1,7 +1,7 @@
 //! Identifiers of sessions, initiator ports and throttled commands.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use types::VolumeId;
+use types::ObjectId;
 
 /// Identifies a session for the lifetime of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ pub(crate) struct NexusName {
 /// The commands of one session on one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Flow {
-    pub(crate) volume: VolumeId,
+    pub(crate) volume: ObjectId,
     pub(crate) nexus: NexusId,
 }
 

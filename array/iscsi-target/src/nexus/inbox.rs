@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use types::VolumeId;
+use types::ObjectId;
 
 /// A completion of the engine.
 pub(crate) type Completion = (Tag, Result<Reply, OpError>);
@@ -17,7 +17,7 @@ pub(crate) type Completion = (Tag, Result<Reply, OpError>);
 pub(crate) enum SessionEvent {
     /// Abort all commands of this nexus on `volume`, or on all volumes if it is `None`. The session
     /// drops `barrier` once the outcome of every aborted command is certain.
-    Abort { volume: Option<VolumeId>, barrier: Arc<AbortBarrier> },
+    Abort { volume: Option<ObjectId>, barrier: Arc<AbortBarrier> },
     /// All commands that `waiter` waited for have ended.
     AbortsDone { waiter: Waiter },
     /// The limits of its volume admit a throttled command.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use scsi::{Asc, Sense, persistent_reservation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use types::VolumeId;
+use types::ObjectId;
 
 /// The part of a session that other sessions can reach.
 pub(crate) struct Nexus {
@@ -41,12 +41,12 @@ impl Nexus {
     }
 
     /// Establishes a unit attention condition on `volume` for this nexus.
-    pub(crate) fn raise(&self, volume: VolumeId, asc: Asc) {
+    pub(crate) fn raise(&self, volume: ObjectId, asc: Asc) {
         self.raise_sense(volume, Sense::unit_attention(asc));
     }
 
     /// Establishes a unit attention condition whose sense data has more than a code.
-    pub(crate) fn raise_sense(&self, volume: VolumeId, sense: Sense) {
+    pub(crate) fn raise_sense(&self, volume: ObjectId, sense: Sense) {
         let mut attentions = self.attentions.lock();
         attentions.raise(volume, sense);
         self.has_attentions.store(true, Ordering::Release);
@@ -54,7 +54,7 @@ impl Nexus {
 
     /// Takes the next unit attention condition of `volume`.
     #[inline]
-    pub(crate) fn take_attention(&self, volume: VolumeId) -> Option<Sense> {
+    pub(crate) fn take_attention(&self, volume: ObjectId) -> Option<Sense> {
         if !self.has_attentions.load(Ordering::Acquire) {
             return None;
         }
@@ -67,7 +67,7 @@ impl Nexus {
     }
 
     /// Clears all conditions of `volume`.
-    pub(crate) fn clear_attentions_of(&self, volume: VolumeId) {
+    pub(crate) fn clear_attentions_of(&self, volume: ObjectId) {
         self.with_attentions(|attentions| attentions.clear_volume(volume));
     }
 

@@ -2,6 +2,7 @@
 
 mod admission;
 pub(crate) mod budget;
+mod displaced;
 mod reservations;
 mod task_management;
 mod tasks;
@@ -12,6 +13,7 @@ use crate::command::dispatch::{DispatchedCommand, dispatch};
 use crate::command::outcome::CommandOutcome;
 use crate::command::program::{Program, Step};
 use crate::data_pool::{Job, PendingDigests, bytes_of, is_for_pool};
+use crate::displaced::repeatable;
 use crate::nexus::Nexus;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::{Completion, SessionEvent};
@@ -35,7 +37,7 @@ use std::sync::atomic::Ordering;
 use std::task::Context;
 use std::time::{Duration, Instant};
 use telemetry::{ActivityCounters, ActivityKey, CommandEvent};
-use types::VolumeId;
+use types::ObjectId;
 
 /// A session. It has exactly one connection, because MaxConnections is 1.
 pub(crate) struct Session {
@@ -362,6 +364,8 @@ impl Session {
             bytes,
             requested,
             reserved_bytes: command.expected_read.into(),
+            op: None,
+            has_waited: false,
             started: self.now,
             limited: Duration::ZERO,
             state: TaskState::Active,
@@ -374,6 +378,13 @@ impl Session {
     /// Continues a task with the result of its operation.
     fn on_engine_reply(&mut self, tag: u64, result: Result<Reply, OpError>) {
         let Some((task, program)) = self.tasks.take(tag) else { return };
+        let (task, program) = match result {
+            Err(OpError::NoSuchVolume(missing)) => match self.repeat_elsewhere(tag, task, program, missing) {
+                Some(unmoved) => unmoved,
+                None => return,
+            },
+            _ => (task, program),
+        };
         let step = match program {
             // These continue even if the task was aborted, because the reservation change and the
             // aborts of other commands must still complete.
@@ -388,6 +399,9 @@ impl Session {
     }
 
     fn run_step(&mut self, tag: u64, mut task: Task, step: Step) {
+        if let Step::Submit(op, _) = &step {
+            (task.op, task.has_waited) = (repeatable(op), false);
+        }
         match step {
             Step::Submit(op, program) if is_for_pool(&op) => {
                 let discards_data = matches!(program, Program::Sequence(_));
@@ -569,7 +583,7 @@ impl Session {
 }
 
 /// Returns true if `lun` is a LUN of `volume`. If `volume` is `None`, every LUN matches.
-fn is_on(view: &View, lun: WireLun, volume: Option<VolumeId>) -> bool {
+fn is_on(view: &View, lun: WireLun, volume: Option<ObjectId>) -> bool {
     let attachment = Lun::from_bytes(lun.0.to_be_bytes()).and_then(|lun| view.get(lun));
     volume.is_none_or(|volume| attachment.is_some_and(|attachment| attachment.unit.volume == volume))
 }

@@ -5,11 +5,12 @@ use crate::data_pool::PendingDigests;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::AbortBarrier;
 use crate::unit::view::Attachment;
+use engine::Op;
 use iscsi::target_connection::TargetTaskId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use telemetry::CommandClass;
-use types::VolumeId;
+use types::ObjectId;
 
 /// Whether and by whom a command was aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,11 @@ pub(super) struct Task {
     pub(super) requested: Option<u64>,
     /// Bytes of the answer that count against the session's limit of unsent bytes.
     pub(super) reserved_bytes: u64,
+    /// The operation in progress, if it must be repeated when the content of its volume has moved.
+    /// A copy has its own.
+    pub(super) op: Option<Op>,
+    /// The operation has waited for a change of the catalog, and may not wait again.
+    pub(super) has_waited: bool,
     pub(super) started: Instant,
     /// The time for which a QoS limit held the command back.
     pub(super) limited: Duration,
@@ -130,7 +136,7 @@ impl TaskTable {
     }
 
     /// Returns the tasks of a volume, or all tasks if `volume` is `None`.
-    pub(super) fn on(&mut self, volume: Option<VolumeId>) -> impl Iterator<Item = &mut Task> {
+    pub(super) fn on(&mut self, volume: Option<ObjectId>) -> impl Iterator<Item = &mut Task> {
         let is_wanted = move |task: &&mut Task| volume.is_none_or(|volume| task.attachment.unit.volume == volume);
         self.slots.iter_mut().flatten().map(|(task, _)| task).filter(is_wanted)
     }

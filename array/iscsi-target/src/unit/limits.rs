@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use types::VolumeId;
+use types::ObjectId;
 
 /// The session and tag of a throttled command.
 struct Throttled {
@@ -141,7 +141,7 @@ pub(crate) struct GroupLimits {
 impl GroupLimits {
     /// Returns the limits of the group that a volume is in, as the catalog has them now. `None` if
     /// the group never had any.
-    pub(crate) fn of_volume(&self, state: &CatalogState, volume: VolumeId) -> Option<Arc<QosLimits>> {
+    pub(crate) fn of_volume(&self, state: &CatalogState, volume: ObjectId) -> Option<Arc<QosLimits>> {
         let group = state.volume_by_id(volume).and_then(|volume| state.group_of_volume(volume))?;
         let mut groups = self.groups.lock();
         if group.qos == Qos::default() && !groups.contains_key(&group.id) {

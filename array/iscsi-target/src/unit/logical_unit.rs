@@ -14,11 +14,11 @@ use scsi::{Asc, Sense, SenseFormat, asc, persistent_reservation};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use types::VolumeId;
+use types::ObjectId;
 
 /// A logical unit.
 pub(crate) struct LogicalUnit {
-    pub(crate) volume: VolumeId,
+    pub(crate) volume: ObjectId,
     nexuses: Mutex<Vec<Arc<Nexus>>>,
     pub(crate) reservations: UnitReservations,
     pub(crate) thresholds: Mutex<ThresholdState>,
@@ -30,7 +30,7 @@ pub(crate) struct LogicalUnit {
 }
 
 impl LogicalUnit {
-    fn new(volume: VolumeId, service: &dyn KeyValue) -> Self {
+    fn new(volume: ObjectId, service: &dyn KeyValue) -> Self {
         Self {
             volume,
             nexuses: Mutex::default(),
@@ -132,7 +132,9 @@ impl LogicalUnit {
     /// Compares usage with the thresholds, and notifies every nexus of changed and of newly reached
     /// thresholds.
     fn check_thresholds(&self, state: &CatalogState, service: &dyn Maintenance, pool: PoolSpace) {
-        let volume = service.volume_space(self.volume).unwrap_or_default();
+        let content = state.volume_or_snapshot_by_id(self.volume).map(|object| object.content());
+        // Without it, the volume is gone, or its content is moving. A check follows then.
+        let Some(volume) = content.and_then(|content| service.volume_space(content)) else { return };
         let volume_percent = state.volume_by_id(self.volume).and_then(|volume| volume.threshold_percent);
         let pool_usage = Usage {
             threshold_percent: state.array().settings.threshold_percent,
@@ -165,7 +167,7 @@ impl std::fmt::Debug for LogicalUnit {
 pub(crate) struct LogicalUnits {
     service: Arc<dyn Service>,
     catalog: Arc<Catalog>,
-    units: Mutex<HashMap<VolumeId, Arc<LogicalUnit>>>,
+    units: Mutex<HashMap<ObjectId, Arc<LogicalUnit>>>,
     group_limits: GroupLimits,
 }
 
@@ -181,7 +183,7 @@ impl LogicalUnits {
     }
 
     /// Returns the logical unit of a volume; creates it on first use.
-    pub(crate) fn get(&self, volume: VolumeId) -> Arc<LogicalUnit> {
+    pub(crate) fn get(&self, volume: ObjectId) -> Arc<LogicalUnit> {
         let mut units = self.units.lock();
         let unit = units.entry(volume).or_insert_with(|| {
             let unit = LogicalUnit::new(volume, &*self.service);
@@ -199,7 +201,7 @@ impl LogicalUnits {
     /// Forgets the units of volumes and snapshots that no longer exist, once no session uses them,
     /// and the limits of volume groups that no longer exist.
     pub(crate) fn forget_eradicated(&self, state: &CatalogState) {
-        let is_needed = |volume: VolumeId, unit: &Arc<LogicalUnit>| {
+        let is_needed = |volume: ObjectId, unit: &Arc<LogicalUnit>| {
             state.volume_or_snapshot_by_id(volume).is_some() || Arc::strong_count(unit) > 1
         };
         self.units.lock().retain(|volume, unit| is_needed(*volume, unit));

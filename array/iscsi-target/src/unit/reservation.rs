@@ -10,7 +10,7 @@ use scsi::persistent_reservation::{
 };
 use scsi::{Asc, Sense, asc};
 use std::sync::atomic::{AtomicBool, Ordering};
-use types::{Lba, VolumeId};
+use types::{Lba, ObjectId};
 
 /// A read and a write, used to ask what a nexus may do with a logical unit.
 const ONE_BLOCK: Transfer = Transfer { size: CdbSize::Sixteen, lba: Lba(0), blocks: 1, dpo: false, fua: false };
@@ -78,7 +78,7 @@ pub(crate) struct ReservationChange {
 
 impl UnitReservations {
     /// Loads the stored reservations, in their state after a power loss (SPC-4 5.13.4).
-    pub(crate) fn load(service: &dyn KeyValue, volume: VolumeId) -> Self {
+    pub(crate) fn load(service: &dyn KeyValue, volume: ObjectId) -> Self {
         let state = service.get(&reservations_key(volume)).map_or(Ok(Reservations::default()), |image| {
             Reservations::from_image(&image).map(Reservations::after_power_loss)
         });
@@ -172,7 +172,7 @@ impl UnitReservations {
     /// and then call [`finish_store`](Self::finish_store).
     pub(crate) fn reserve_out(
         &self,
-        volume: VolumeId,
+        volume: ObjectId,
         nexus: &Nexus,
         request: &ReserveOut<'_>,
     ) -> Result<ReservationChange, ReservationError> {
@@ -204,7 +204,7 @@ fn no_space_code(action: OutAction) -> Asc {
 
 /// Returns the change that stores the reservations of a volume. Without registrations the value is
 /// removed, which succeeds even if the pool is full.
-fn stored_value(reservations: &Reservations, volume: VolumeId) -> Change {
+fn stored_value(reservations: &Reservations, volume: ObjectId) -> Change {
     let key = reservations_key(volume);
     match reservations.persists() && !reservations.registrations().is_empty() {
         true => Change::Put { key, value: reservations.to_image() },

@@ -7,6 +7,7 @@ use scsi::inquiry::{Naa, vpd};
 use scsi::{Lun, Sense, SenseKey, asc};
 use std::sync::{Arc, OnceLock};
 use telemetry::ActivityCounters;
+use types::VolumeId;
 
 /// Personality of a host with ESXi.
 const ESXI: &str = "esxi";
@@ -16,6 +17,8 @@ const ESXI: &str = "esxi";
 pub(crate) struct Attachment {
     pub(crate) lun: Lun,
     pub(crate) unit: Arc<LogicalUnit>,
+    /// The engine's volume that holds the blocks. It may move while commands are in progress.
+    pub(crate) content: VolumeId,
     /// Size in logical blocks.
     pub(crate) blocks: u64,
     pub(crate) serial: String,
@@ -140,6 +143,7 @@ fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
         Some(Arc::new(Attachment {
             lun: Lun::new(*lun)?,
             unit: units.get(entry.volume),
+            content: entry.content,
             blocks: entry.blocks,
             naa: Naa::from_serial(&entry.serial)?,
             serial: entry.serial.clone(),

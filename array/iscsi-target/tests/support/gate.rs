@@ -1,8 +1,8 @@
 //! Engine wrapper that blocks operations until the test releases them, and fakes the pool usage.
 
 use engine::{
-    BlockService, Change, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Service, Sink, SpaceByFamily,
-    Tag, VolumeSpace,
+    BlockService, Change, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Reply, Service, Sink,
+    SpaceByFamily, Tag, VolumeSpace,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use types::VolumeId;
 
 type Blocked = (Op, Tag, Arc<dyn Sink>);
+type HeldReply = (Arc<dyn Sink>, Tag, Result<Reply, OpError>);
 
 /// The operations that are blocked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,7 @@ enum Blocking {
     Changes,
     Reads,
     Values,
+    Blocks,
 }
 
 /// An engine behind a gate.
@@ -43,6 +45,24 @@ pub struct Gate {
     is_holding: Mutex<bool>,
     released: Condvar,
     held: Notify,
+    replies: Arc<HeldReplies>,
+}
+
+/// Replies to changes of the catalog that the engine has carried out already.
+#[derive(Default)]
+struct HeldReplies {
+    is_holding: AtomicBool,
+    held: Mutex<Vec<HeldReply>>,
+    arrived: Notify,
+}
+
+struct HoldReply(Arc<HeldReplies>, Arc<dyn Sink>);
+
+impl Sink for HoldReply {
+    fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
+        self.0.held.lock().push((self.1.clone(), tag, result));
+        self.0.arrived.notify_one();
+    }
 }
 
 impl Gate {
@@ -61,6 +81,7 @@ impl Gate {
             is_holding: Mutex::new(false),
             released: Condvar::new(),
             held: Notify::new(),
+            replies: Arc::default(),
         }
     }
 
@@ -128,6 +149,31 @@ impl Gate {
         *self.blocking.lock() = Blocking::Values;
     }
 
+    /// Blocks everything that accesses blocks of volumes.
+    pub fn block_blocks(&self) {
+        *self.blocking.lock() = Blocking::Blocks;
+    }
+
+    /// Holds the replies to changes of the catalog.
+    pub fn hold_replies(&self) {
+        self.replies.is_holding.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until a reply is held.
+    pub async fn wait_reply(&self) {
+        while self.replies.held.lock().is_empty() {
+            self.replies.arrived.notified().await;
+        }
+    }
+
+    /// Delivers the held replies, and holds no more.
+    pub fn release_replies(&self) {
+        self.replies.is_holding.store(false, Ordering::SeqCst);
+        for (sink, tag, result) in std::mem::take(&mut *self.replies.held.lock()) {
+            sink.complete(tag, result);
+        }
+    }
+
     /// Submits the blocked operations, and blocks no more.
     pub fn release(&self) {
         *self.blocking.lock() = Blocking::Nothing;
@@ -181,10 +227,14 @@ impl BlockService for Gate {
             Blocking::Changes => matches!(op, Op::Write { .. } | Op::CompareAndWrite { .. } | Op::Copy { .. }),
             Blocking::Reads => matches!(op, Op::Read { .. }),
             Blocking::Values => matches!(op, Op::Change(_)),
+            Blocking::Blocks => !matches!(op, Op::Change(_) | Op::Flush),
         };
         if is_blocked {
             self.blocked.lock().push((op, tag, sink.clone()));
             self.arrived.notify_one();
+        } else if matches!(op, Op::Change(_)) && self.replies.is_holding.load(Ordering::SeqCst) {
+            let holding: Arc<dyn Sink> = Arc::new(HoldReply(self.replies.clone(), sink.clone()));
+            self.engine.submit(op, tag, &holding);
         } else {
             self.engine.submit(op, tag, sink);
         }

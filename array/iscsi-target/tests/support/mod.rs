@@ -14,7 +14,7 @@ use engine::model::ModelEngine;
 use iscsi_target::{IscsiTarget, TargetConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use types::VolumeId;
+use types::ObjectId;
 
 /// The initiators of the two hosts.
 pub const ALPHA: &str = "iqn.2026-11.org.ibid:alpha";
@@ -64,7 +64,7 @@ impl Array {
         changed.expect("the change runs").expect("the change is good");
     }
 
-    pub fn volume(&self, name: &str) -> VolumeId {
+    pub fn volume(&self, name: &str) -> ObjectId {
         self.catalog.state().volume(name).expect("a volume of that name").id
     }
 

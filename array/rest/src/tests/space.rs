@@ -19,7 +19,7 @@ fn app_with_volumes() -> (Arc<App>, Rest) {
 
 /// Writes the first bytes of a volume.
 pub(super) fn write(app: &App, volume: &str, bytes: u64) {
-    let volume: VolumeId = app.catalog.state().volume(volume).unwrap().id;
+    let volume: VolumeId = app.catalog.state().volume(volume).unwrap().content();
     let data = Bytes::from(vec![7; bytes as usize]);
     call(&*app.engine, Op::Write { volume, lba: Lba(0), data, fua: false }).unwrap();
 }
@@ -53,6 +53,30 @@ fn array_space_is_current_and_adds_up() {
     write(&app, "b", 2 * MIB);
     app.space.set_count_duration(Duration::ZERO);
     check_array_space(&rest, "arrays/space", 6 * MIB, 4 * MIB);
+}
+
+#[test]
+fn space_follows_content_that_moves() {
+    let (app, rest) = app_with_volumes();
+    write(&app, "a", 4 * MIB);
+    rest.items("POST", "volume-snapshots?source_names=a", "");
+    write(&app, "a", 2 * MIB);
+    write(&app, "b", MIB);
+    let figures = || {
+        app.space.set_count_duration(Duration::ZERO);
+        let volume = rest.items("GET", "volumes/space?names=a", "")[0]["space"].clone();
+        let snapshot = rest.items("GET", "volume-snapshots?source_names=a", "")[0]["space"].clone();
+        ["unique", "snapshots", "virtual"].map(|field| [number(&volume, field), number(&snapshot, field)])
+    };
+    rest.items("GET", "volumes/space?names=a", "");
+    let before = figures();
+    assert!(before[1][0] > 0, "{before:?}");
+    let moved = app.catalog.change(|draft| {
+        draft.move_content("a", VolumeId(1 << 40))?;
+        draft.move_content("a.1", VolumeId(1 << 41))
+    });
+    moved.unwrap();
+    assert_eq!(figures(), before);
 }
 
 #[test]
@@ -180,7 +204,7 @@ fn volume_alert_closes_below_the_threshold() {
     assert_eq!((&alert["component_name"], &alert["severity"]), (&json!("a"), &json!("warning")));
     assert_eq!(alert["summary"], "volume a is 1 % written");
     assert_eq!(open()[0]["created"], alert["created"], "the alert stays the same while the condition holds");
-    let volume = app.catalog.state().volume("a").unwrap().id;
+    let volume = app.catalog.state().volume("a").unwrap().content();
     let range = types::BlockRange::new(Lba(0), 12 * MIB / 512).unwrap();
     call(&*app.engine, Op::Unmap { volume, ranges: vec![range] }).unwrap();
     assert!(open().is_empty());

@@ -1,13 +1,13 @@
 use super::*;
 use crate::nexus::ids::NexusId;
 use proptest::prelude::*;
-use types::VolumeId;
+use types::ObjectId;
 
 const A: Flow = flow(1);
 const B: Flow = flow(2);
 
 const fn flow(nexus: u64) -> Flow {
-    Flow { volume: VolumeId(7), nexus: NexusId(nexus) }
+    Flow { volume: ObjectId(7), nexus: NexusId(nexus) }
 }
 
 fn limits(iops: Option<u64>, bandwidth: Option<u64>) -> Queue<u32> {
@@ -82,7 +82,7 @@ fn nexuses_share_by_bytes_not_by_queue_depth() {
 #[test]
 fn volumes_of_a_group_share_its_limit() {
     let mut queue = limits(Some(1000), None);
-    let other = Flow { volume: VolumeId(8), ..B };
+    let other = Flow { volume: ObjectId(8), ..B };
     let mut went = arrive(&mut queue, Duration::ZERO, A, write(4096), 1000);
     went += arrive(&mut queue, Duration::ZERO, other, write(4096), 1000);
     let later = released(&mut queue, ms(0), ms(1000));
@@ -91,7 +91,7 @@ fn volumes_of_a_group_share_its_limit() {
     let of_other = later.iter().filter(|command| **command >= 2000).count();
     assert!(of_other.abs_diff(later.len() - of_other) <= 1, "{of_other} of {}", later.len());
     // Two flows of one session are two volumes.
-    let second = Flow { volume: VolumeId(9), ..A };
+    let second = Flow { volume: ObjectId(9), ..A };
     let Admission::Wait { ticket, .. } = queue.request(ms(1000), second, write(4096), 3) else { panic!("no debt") };
     assert!(!queue.cancel(A, ticket) && queue.cancel(second, ticket));
 }
