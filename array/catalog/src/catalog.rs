@@ -1,13 +1,14 @@
 //! The catalog: the current state, and the only way to change it.
 
 use crate::chap::{opened, sealed};
-use crate::draft::Draft;
+use crate::draft::{Draft, FinishedDraft, PodOrder, Scope};
 use crate::lun::LunMap;
 use crate::record::{Array, ArrayInit, ArrayTime, Chap, HostId, stored_reservations};
+use crate::request::{Request, request};
 use crate::secret::SecretKeys;
 use crate::state::CatalogState;
 use crate::{CatalogError, check_name};
-use engine::{Change, Op, Service, call};
+use engine::{Change, MAX_FOLLOWED_OPS, Op, OpError, Service, call};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
@@ -60,6 +61,7 @@ pub struct Catalog {
     /// Returns the time of this run in milliseconds.
     uptime: Uptime,
     keys: RwLock<Option<Arc<SecretKeys>>>,
+    order: RwLock<PodOrder>,
 }
 
 impl Catalog {
@@ -75,7 +77,7 @@ impl Catalog {
             None => {
                 check_name(&init.name)?;
                 let draft = Draft::for_new_array(Array::init(init))?;
-                let (state, changes) = draft.finish();
+                let FinishedDraft { state, changes, .. } = draft.finish();
                 call(&*service, Op::Change(changes)).map_err(CatalogError::Engine)?;
                 state
             }
@@ -88,7 +90,14 @@ impl Catalog {
             current: RwLock::new((1, Arc::new(state))),
             watchers: RwLock::new(Vec::new()),
             keys: RwLock::new(None),
+            order: RwLock::new(Arc::new(|_| true)),
         })
+    }
+
+    /// Sets the test whether this array orders the changes of a stretched pod, so that background
+    /// work leaves the pods of the other array alone. Without it, this array orders all.
+    pub fn set_order(&self, order: PodOrder) {
+        *self.order.write() = order;
     }
 
     /// Sets the clock of the time served. Without it, only earlier runs count.
@@ -207,13 +216,19 @@ impl Catalog {
     /// Returns the error of `edit`, or [`CatalogError::Engine`] if the changes could not be stored.
     pub fn change<T, E: From<CatalogError>>(&self, edit: impl FnOnce(&mut Draft) -> Result<T, E>) -> Result<T, E> {
         let changing = self.changing.lock();
-        let mut draft = Draft::new(&self.state(), self.served_ms(), self.keys.read().clone());
+        let mut draft =
+            Draft::new(&self.state(), self.served_ms(), self.keys.read().clone(), self.order.read().clone());
         let value = edit(&mut draft)?;
-        let (state, changes) = draft.finish();
-        if changes.is_empty() {
+        if !draft.is_changed() {
             return Ok(value);
         }
-        call(&*self.service, Op::Change(changes)).map_err(CatalogError::Engine)?;
+        let (state, request) = request(&self.state(), draft.finish())?;
+        let stored = self.store(request);
+        if let Err(error) = &stored
+            && !matches!(error, CatalogError::PodInDoubt { .. })
+        {
+            return Err(error.clone().into());
+        }
         let version = {
             let mut current = self.current.write();
             *current = (current.0 + 1, Arc::new(state));
@@ -222,7 +237,45 @@ impl Catalog {
         drop(changing);
         let watchers = self.watchers.read().clone();
         watchers.iter().for_each(|watcher| watcher(version));
-        Ok(value)
+        stored.map(|()| value).map_err(E::from)
+    }
+
+    /// Lets the engine store a change. [`CatalogError::PodInDoubt`] if it was ordered in a stream
+    /// that was closed before it was committed: it is made here, then, and so is its state.
+    fn store(&self, request: Request) -> Result<(), CatalogError> {
+        let Request { op, pod } = request;
+        let Some(pod) = pod else { return call(&*self.service, op).map(drop).map_err(CatalogError::Engine) };
+        let values = if let Op::StreamChange(change) = &op { change.values.clone() } else { Vec::new() };
+        let reason = match call(&*self.service, op) {
+            Ok(_) => return Ok(()),
+            Err(OpError::Unavailable(reason)) => reason,
+            Err(error) => return Err(CatalogError::Engine(error)),
+        };
+        let name = pod.name.clone();
+        if values.iter().all(|value| self.is_stored(value)) {
+            return Err(CatalogError::PodInDoubt { name });
+        }
+        let peer = pod.stretch.as_ref().map(|stretch| stretch.peer.name.clone()).unwrap_or_default();
+        Err(match (*self.order.read())(&pod) {
+            true => CatalogError::PodUnavailable { name, reason: reason.to_owned() },
+            false => CatalogError::OrderedElsewhere { name, peer },
+        })
+    }
+
+    fn is_stored(&self, change: &Change) -> bool {
+        match change {
+            Change::Put { key, value } => self.service.get(key).as_ref() == Some(value),
+            Change::Remove { key } => self.service.get(key).is_none(),
+            _ => true,
+        }
+    }
+
+    /// Returns the parts of the catalog that background work changes one after the other: all that
+    /// is in no stretched pod, and each stretched pod that this array orders.
+    fn scopes(&self) -> Vec<Scope> {
+        let (state, order) = (self.state(), self.order.read().clone());
+        let pods = state.stretched_pods().filter(|pod| order(pod)).map(|pod| Scope::Pod(pod.id));
+        std::iter::once(Scope::Plain).chain(pods).collect()
     }
 
     /// Returns whether a change is being stored. The engine may have applied it although
@@ -243,12 +296,27 @@ impl Catalog {
     /// time without service, keep them longer, never shorter.
     pub fn eradicate_due(&self, now: ArrayTime) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
+        let mut failed = None;
+        for scope in self.scopes() {
+            // A pod that cannot be changed now does not keep the others from it.
+            match self.eradicate_due_in(now, scope) {
+                Ok(names) => gone.extend(names),
+                Err(error) if scope == Scope::Plain => return Err(error),
+                Err(error) => failed = Some(error),
+            }
+        }
+        gone.extend(self.change(|draft| draft.eradicate_due_groups(now))?);
+        gone.extend(self.change(|draft| draft.eradicate_due_volume_groups(now))?);
+        gone.extend(self.change(|draft| draft.eradicate_due_pods(now))?);
+        failed.map_or(Ok(gone), Err)
+    }
+
+    fn eradicate_due_in(&self, now: ArrayTime, scope: Scope) -> Result<Vec<String>, CatalogError> {
+        let most = if scope == Scope::Plain { ERADICATION_BATCH } else { MAX_FOLLOWED_OPS };
+        let mut gone = Vec::new();
         loop {
-            let batch = self.change(|draft| draft.eradicate_due(now, ERADICATION_BATCH))?;
+            let batch = self.change(|draft| draft.eradicate_due(now, most, scope))?;
             if batch.is_empty() {
-                gone.extend(self.change(|draft| draft.eradicate_due_groups(now))?);
-                gone.extend(self.change(|draft| draft.eradicate_due_volume_groups(now))?);
-                gone.extend(self.change(|draft| draft.eradicate_due_pods(now))?);
                 return Ok(gone);
             }
             gone.extend(batch);
@@ -283,8 +351,14 @@ impl Catalog {
                 Err(error) => run.failed.push((policy.name.clone(), error)),
             }
         }
+        for scope in self.scopes() {
+            self.expire_snapshots(now_ms, scope, run);
+        }
+    }
+
+    fn expire_snapshots(&self, now_ms: u64, scope: Scope, run: &mut ProtectionRun) {
         loop {
-            match self.change(|draft| draft.expire_snapshots(now_ms, EXPIRY_BATCH)) {
+            match self.change(|draft| draft.expire_snapshots(now_ms, EXPIRY_BATCH, scope)) {
                 Ok(expired) if expired.is_empty() => return,
                 Ok(expired) => run.expired.extend(expired),
                 Err(error) => return run.failed.push(("snapshot policies".to_owned(), error)),

@@ -1,6 +1,7 @@
 //! Drafts of changes: a copy of the state, and the changes that the engine must store.
 
 mod admin;
+mod adoption;
 mod api_client;
 mod connection;
 mod container;
@@ -13,6 +14,7 @@ mod policy;
 mod protection;
 mod settings;
 mod snapshot;
+mod stretch;
 mod tag;
 mod volume;
 mod volume_group;
@@ -21,15 +23,21 @@ pub use host::HostEdit;
 pub use policy::PolicyMember;
 pub use protection::ProtectionGroupEdit;
 pub use settings::{ArrayEdit, QosEdit, VolumeEdit};
+pub(crate) use stretch::Scope;
 
 use crate::chap::sealed;
+use crate::pod::{Pod, PodId};
 use crate::record::{Array, Host, Record, encode, reservations_key};
 use crate::secret::SecretKeys;
 use crate::state::CatalogState;
 use crate::{CatalogError, MAX_VOLUMES};
 use engine::Change;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{ObjectId, VolumeId};
+
+/// Returns whether this array orders the changes of a stretched pod.
+pub type PodOrder = Arc<dyn Fn(&Pod) -> bool + Send + Sync>;
 
 /// A draft of changes. See [`crate::Catalog::change`].
 pub struct Draft {
@@ -39,21 +47,32 @@ pub struct Draft {
     served_ms: u64,
     /// Seal the secrets.
     keys: Option<Arc<SecretKeys>>,
+    order: PodOrder,
+    /// Pods that were made equal to an image of the other array.
+    followed: BTreeSet<PodId>,
+}
+
+/// Parts of a finished draft.
+pub(crate) struct FinishedDraft {
+    pub(crate) state: CatalogState,
+    pub(crate) changes: Vec<Change>,
+    /// Pods whose images changed because the other array has changed them.
+    pub(crate) followed: BTreeSet<PodId>,
 }
 
 impl Draft {
-    pub(crate) fn new(state: &CatalogState, served_ms: u64, keys: Option<Arc<SecretKeys>>) -> Self {
-        Self { state: state.clone(), changes: Vec::new(), served_ms, keys }
+    pub(crate) fn new(state: &CatalogState, served_ms: u64, keys: Option<Arc<SecretKeys>>, order: PodOrder) -> Self {
+        Self { state: state.clone(), changes: Vec::new(), served_ms, keys, order, followed: BTreeSet::new() }
     }
 
     pub(crate) fn for_new_array(array: Array) -> Result<Self, CatalogError> {
-        let mut draft = Self { state: CatalogState::new(array.clone()), changes: Vec::new(), served_ms: 0, keys: None };
+        let mut draft = Self::new(&CatalogState::new(array.clone()), 0, None, Arc::new(|_| true));
         draft.put(&array)?;
         Ok(draft)
     }
 
-    pub(crate) fn finish(self) -> (CatalogState, Vec<Change>) {
-        (self.state, self.changes)
+    pub(crate) fn finish(self) -> FinishedDraft {
+        FinishedDraft { state: self.state, changes: self.changes, followed: self.followed }
     }
 
     /// Returns the state including the changes made so far.

@@ -213,6 +213,92 @@ pub enum CatalogError {
         /// Total size of the volumes.
         used_bytes: u64,
     },
+    /// Only one array can have this change made to the pod.
+    #[error("Pod {name} is stretched to array {peer}; unstretch it first.")]
+    Stretched {
+        /// Name of the pod.
+        name: String,
+        /// Name of the other array.
+        peer: String,
+    },
+    /// The pod is not stretched.
+    #[error("Pod {name} is not stretched.")]
+    NotStretched {
+        /// Name of the pod.
+        name: String,
+    },
+    /// A volume cannot move into or out of a stretched pod.
+    #[error("Pod {name} is stretched: volumes move neither into nor out of it; unstretch it first.")]
+    MoveAcrossArrays {
+        /// Name of the pod.
+        name: String,
+    },
+    /// A copy has one side in a stretched pod.
+    #[error(
+        "Pod {name} is stretched: its volumes and snapshots are copied only within it; clone within the pod, or unstretch it first."
+    )]
+    CopyAcrossArrays {
+        /// Name of the pod.
+        name: String,
+    },
+    /// The change concerns a stretched pod and others.
+    #[error("Pod {name} is stretched: its volumes and snapshots are changed in a request without those of others.")]
+    NotAlone {
+        /// Name of the pod.
+        name: String,
+    },
+    /// The change of a stretched pod is too large for one record.
+    #[error(
+        "Pod {name} is stretched: one request makes, copies or removes at most {limit} of its volumes and snapshots."
+    )]
+    TooManyInPod {
+        /// Name of the pod.
+        name: String,
+        /// Maximum number.
+        limit: usize,
+    },
+    /// The other array could not be sent all objects of the pod.
+    #[error("Pod {name} has too many volumes, snapshots and tags for a stretched pod: their records may have 256 KiB.")]
+    PodTooLarge {
+        /// Name of the pod.
+        name: String,
+    },
+    /// The other array orders the changes of the pod.
+    #[error("Pod {name} is ordered by the other array {peer} now; make the change there.")]
+    OrderedElsewhere {
+        /// Name of the pod.
+        name: String,
+        /// Name of the other array.
+        peer: String,
+    },
+    /// The pod cannot be changed.
+    #[error("Pod {name} cannot be changed now: {reason}.")]
+    PodUnavailable {
+        /// Name of the pod.
+        name: String,
+        /// Why the engine has refused it.
+        reason: String,
+    },
+    /// The change of a stretched pod was made here, and the other array may not get it.
+    #[error("Pod {name} has lost the other array during the change, which is made here; check it before a repetition.")]
+    PodInDoubt {
+        /// Name of the pod.
+        name: String,
+    },
+    /// Another array has sent an image that is not one of a pod.
+    #[error("The other array has sent a pod that cannot be used: {reason}.")]
+    BadPodImage {
+        /// Description of the problem.
+        reason: String,
+    },
+    /// An object of this array has the serial number of one of the other array.
+    #[error("Serial number {serial} is already used by {name}.")]
+    SerialInUse {
+        /// Name of the volume or snapshot.
+        name: String,
+        /// The serial number.
+        serial: String,
+    },
     /// The protection group has no volume that can be snapshotted.
     #[error("Protection group has no volumes.")]
     NoMembers {
@@ -320,6 +406,17 @@ impl CatalogError {
             | Self::HasDestroyedVolumes { name }
             | Self::QuotaExceeded { name, .. }
             | Self::QuotaBelowUsage { name, .. }
+            | Self::Stretched { name, .. }
+            | Self::NotStretched { name }
+            | Self::MoveAcrossArrays { name }
+            | Self::CopyAcrossArrays { name }
+            | Self::NotAlone { name }
+            | Self::TooManyInPod { name, .. }
+            | Self::PodTooLarge { name }
+            | Self::OrderedElsewhere { name, .. }
+            | Self::PodUnavailable { name, .. }
+            | Self::PodInDoubt { name }
+            | Self::SerialInUse { name, .. }
             | Self::NoMembers { name }
             | Self::InGroupSnapshot { name }
             | Self::SharedConnection { name, .. }
@@ -328,7 +425,11 @@ impl CatalogError {
             Self::BadIqn { iqn } | Self::IqnInUse { iqn, .. } => Some(iqn),
             Self::LunInUse { host, .. } => Some(host),
             Self::Damaged { key, .. } => Some(key),
-            Self::BadLun { .. } | Self::BadSetting { .. } | Self::LimitReached { .. } | Self::Engine(_) => None,
+            Self::BadLun { .. }
+            | Self::BadSetting { .. }
+            | Self::LimitReached { .. }
+            | Self::BadPodImage { .. }
+            | Self::Engine(_) => None,
         }
     }
 }

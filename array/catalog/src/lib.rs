@@ -26,9 +26,11 @@ mod error;
 mod lun;
 mod name;
 mod pod;
+mod pod_image;
 mod policy;
 mod protection;
 mod record;
+mod request;
 mod secret;
 mod shared_map;
 mod state;
@@ -41,11 +43,13 @@ pub use delivery::{
     AlertWatcher, DeliverySettings, MailEncryption, MailServer, Severity, SnmpManager, SyslogServer, SyslogSettings,
     SyslogSeverity, SyslogTransport, WebHook,
 };
+pub use draft::PodOrder;
 pub use draft::{ArrayEdit, Draft, HostEdit, PolicyMember, ProtectionGroupEdit, QosEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
 pub use lun::{LunEntry, LunMap};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, check_iqn, check_name};
-pub use pod::{Pod, PodId};
+pub use pod::{Pod, PodId, PodMediator, PodPeer, PodStretch};
+pub use pod_image::{MAX_POD_IMAGE_BYTES, POD_IMAGE_MESSAGE, PodImage, SnapshotImage, VolumeImage};
 pub use policy::{SnapshotPolicy, SnapshotPolicyId, SnapshotRule};
 pub use protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 pub use record::{

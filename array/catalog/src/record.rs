@@ -17,7 +17,7 @@ const SEALED_VERSION: u32 = 2;
 const MOVED_VERSION: u32 = 2;
 /// Vendor part of a volume's NAA identifier (type 6, IEEE 24a937). Clients of the REST dialect
 /// prepend it to the serial number.
-const NAA_PREFIX: &str = "624a9370";
+pub(crate) const NAA_PREFIX: &str = "624a9370";
 
 /// Key prefix under which the target stores the persistent reservations of volumes and snapshots.
 const RESERVATIONS_PREFIX: &str = "pr/";

@@ -7,6 +7,7 @@ mod host_groups;
 mod pods;
 mod policies;
 mod protection;
+mod stretched;
 mod volume_groups;
 
 pub use changed::CatalogPart;
@@ -20,8 +21,8 @@ use crate::pod::{Pod, PodId};
 use crate::policy::{SnapshotPolicy, SnapshotPolicyId};
 use crate::protection::{GroupSnapshot, ProtectionGroup};
 use crate::record::{
-    Array, ArrayTime, Connection, GroupSnapshotId, Host, HostGroup, HostGroupId, HostId, ProtectionGroupId, Qos,
-    Record, Snapshot, Volume, VolumeOrSnapshot, decode,
+    Array, ArrayTime, Connection, GroupSnapshotId, Host, HostGroup, HostGroupId, HostId, NAA_PREFIX, ProtectionGroupId,
+    Qos, Record, Snapshot, Volume, VolumeOrSnapshot, decode,
 };
 use crate::shared_map::SharedMap;
 use crate::volume_group::{VolumeGroup, VolumeGroupId};
@@ -71,6 +72,8 @@ pub struct CatalogState {
     group_members: SharedMap<(GroupSnapshotId, ObjectId), ObjectId>,
     /// Objects whose content is not where it was created, by content.
     moved: SharedMap<VolumeId, ObjectId>,
+    /// Objects whose serial number another array has made, by serial number.
+    adopted: SharedMap<String, ObjectId>,
     /// Objects that were destroyed themselves: the wall clock at the destruction, and the time that
     /// the array had served.
     destroyed: SharedMap<(u64, ObjectId), u64>,
@@ -109,6 +112,7 @@ impl CatalogState {
             members_of_volume: SharedMap::default(),
             group_members: SharedMap::default(),
             moved: SharedMap::default(),
+            adopted: SharedMap::default(),
             destroyed: SharedMap::default(),
         }
     }
@@ -286,10 +290,16 @@ impl CatalogState {
 
     /// Returns the volume or snapshot with this [`VolumeOrSnapshot::uuid`], in upper or lower case.
     pub fn volume_or_snapshot_by_uuid(&self, uuid: &str) -> Option<VolumeOrSnapshot> {
-        // The last 8 digits of a serial number are the id.
-        let digits = uuid.len().checked_sub(8).and_then(|at| uuid.get(at..))?;
-        let id = ObjectId(u64::from_str_radix(digits, 16).ok()?);
-        self.volume_or_snapshot_by_id(id).filter(|object| object.uuid().eq_ignore_ascii_case(uuid))
+        let digits: String = uuid.chars().filter(|digit| *digit != '-').collect();
+        let serial = digits.to_ascii_uppercase();
+        let object = self.volume_or_snapshot_by_serial(serial.get(NAA_PREFIX.len()..)?)?;
+        Some(object).filter(|object| object.uuid().eq_ignore_ascii_case(uuid))
+    }
+
+    /// Returns the volume or snapshot with this serial number.
+    pub fn volume_or_snapshot_by_serial(&self, serial: &str) -> Option<VolumeOrSnapshot> {
+        let id = self.adopted.get(&serial.to_owned()).copied().or_else(|| id_in_serial(serial))?;
+        self.volume_or_snapshot_by_id(id).filter(|object| object.serial() == serial)
     }
 
     /// Returns the name of a volume or snapshot.
@@ -317,13 +327,19 @@ impl CatalogState {
         self.destroyed.len()
     }
 
-    /// Returns the first volume or snapshot whose eradication delay has expired by both clocks.
-    pub(crate) fn next_due(&self, now: ArrayTime) -> Option<VolumeOrSnapshot> {
+    /// Returns the first volume or snapshot whose eradication delay has expired by both clocks, of
+    /// those for which `applies` returns true.
+    pub(crate) fn next_due(
+        &self,
+        now: ArrayTime,
+        applies: impl Fn(&VolumeOrSnapshot) -> bool,
+    ) -> Option<VolumeOrSnapshot> {
         let delay = self.array.settings.eradication_delay_ms;
         let is_over = |since: u64, now: u64| since.saturating_add(delay) <= now;
         let by_wall = self.destroyed.iter().take_while(|((destroyed, _), _)| is_over(*destroyed, now.wall_ms));
-        let mut by_both = by_wall.filter(|(_, served)| is_over(**served, now.served_ms));
-        by_both.next().and_then(|((_, id), _)| self.volume_or_snapshot_by_id(*id))
+        let by_both = by_wall.filter(|(_, served)| is_over(**served, now.served_ms));
+        let mut due = by_both.filter_map(|((_, id), _)| self.volume_or_snapshot_by_id(*id));
+        due.find(applies)
     }
 
     /// Returns the host with this name.
@@ -423,6 +439,9 @@ impl CatalogState {
         self.forget_volume(volume.id);
         self.volume_names.insert(folded(&volume.name), volume.id);
         volume.moved.into_iter().for_each(|content| self.moved.insert(content, volume.id));
+        if is_adopted(volume.id, &volume.serial) {
+            self.adopted.insert(volume.serial.clone(), volume.id);
+        }
         if let Some(destroyed) = volume.destroyed_ms {
             self.destroyed.insert((destroyed, volume.id), volume.destroyed_served_ms);
         }
@@ -444,6 +463,9 @@ impl CatalogState {
             None => self.snapshot_names.insert((snapshot.volume, folded(&snapshot.suffix)), snapshot.id),
         }
         snapshot.moved.into_iter().for_each(|content| self.moved.insert(content, snapshot.id));
+        if is_adopted(snapshot.id, &snapshot.serial) {
+            self.adopted.insert(snapshot.serial.clone(), snapshot.id);
+        }
         if let Some(destroyed) = snapshot.destroyed_ms {
             self.destroyed.insert((destroyed, snapshot.id), snapshot.destroyed_served_ms);
         }
@@ -501,6 +523,7 @@ impl CatalogState {
         if let Some(old) = self.volumes.get(&id) {
             self.volume_names.remove(&folded(&old.name));
             old.moved.into_iter().for_each(|content| self.moved.remove(&content));
+            self.adopted.remove(&old.serial);
             old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
         }
     }
@@ -515,6 +538,7 @@ impl CatalogState {
                 None => self.snapshot_names.remove(&(old.volume, folded(&old.suffix))),
             }
             old.moved.into_iter().for_each(|content| self.moved.remove(&content));
+            self.adopted.remove(&old.serial);
             old.destroyed_ms.into_iter().for_each(|destroyed| self.destroyed.remove(&(destroyed, id)));
         }
     }
@@ -527,6 +551,17 @@ impl CatalogState {
             }
         }
     }
+}
+
+/// Returns the id that a serial number of this array ends with.
+fn id_in_serial(serial: &str) -> Option<ObjectId> {
+    let digits = serial.len().checked_sub(8).and_then(|at| serial.get(at..))?;
+    u64::from_str_radix(digits, 16).ok().map(ObjectId)
+}
+
+/// True if another array has made the serial number.
+fn is_adopted(id: ObjectId, serial: &str) -> bool {
+    id_in_serial(serial) != Some(id)
 }
 
 /// Returns the names of volumes and snapshots by their content, from the values of a catalog, which

@@ -10,6 +10,8 @@ mod random;
 mod rules;
 mod snapshots;
 mod storage;
+mod stretched;
+mod two_arrays;
 mod volume_groups;
 
 use crate::{ArrayInit, ArrayTime, Catalog, CatalogError, HostEdit, SecretKeys};

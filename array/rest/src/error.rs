@@ -73,24 +73,7 @@ impl From<CatalogError> for RestError {
 fn code_of(error: &CatalogError) -> ErrorCode {
     use ErrorCode as Code;
     match error {
-        CatalogError::NoSuch { kind, .. } => match kind {
-            ObjectKind::Volume => Code::VolumeNotFound,
-            ObjectKind::Snapshot => Code::SnapshotNotFound,
-            ObjectKind::Host => Code::HostNotFound,
-            ObjectKind::Connection => Code::ConnectionNotFound,
-            ObjectKind::Admin => Code::AdminNotFound,
-            ObjectKind::ApiClient => Code::ApiClientNotFound,
-            ObjectKind::HostGroup => Code::HostGroupNotFound,
-            ObjectKind::VolumeGroup => Code::VolumeGroupNotFound,
-            ObjectKind::Pod => Code::PodNotFound,
-            ObjectKind::SnapshotPolicy | ObjectKind::SnapshotRule => Code::PolicyNotFound,
-            ObjectKind::Member => Code::MemberNotFound,
-            ObjectKind::ProtectionGroup => Code::ProtectionGroupNotFound,
-            ObjectKind::GroupSnapshot => Code::GroupSnapshotNotFound,
-            ObjectKind::AlertWatcher | ObjectKind::SyslogServer | ObjectKind::SnmpManager | ObjectKind::WebHook => {
-                Code::DestinationNotFound
-            }
-        },
+        CatalogError::NoSuch { kind, .. } => code_of_missing(*kind),
         CatalogError::AlreadyExists { kind, .. } => code_of_existing(*kind),
         CatalogError::Destroyed { kind: ObjectKind::Volume, .. } => Code::VolumeDestroyed,
         CatalogError::Destroyed { kind: ObjectKind::Snapshot, .. } => Code::SnapshotDestroyed,
@@ -128,8 +111,43 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::BadLun { .. } => Code::InvalidLun,
         CatalogError::BadChap { .. } => Code::InvalidChap,
         CatalogError::NoSecretKey { .. } => Code::Unspecified,
-        CatalogError::LimitReached { .. } => Code::LimitReached,
+        CatalogError::LimitReached { .. } | CatalogError::TooManyInPod { .. } | CatalogError::PodTooLarge { .. } => {
+            Code::LimitReached
+        }
+        CatalogError::Stretched { .. }
+        | CatalogError::MoveAcrossArrays { .. }
+        | CatalogError::CopyAcrossArrays { .. }
+        | CatalogError::NotAlone { .. } => Code::Unsupported,
+        CatalogError::NotStretched { .. }
+        | CatalogError::OrderedElsewhere { .. }
+        | CatalogError::PodUnavailable { .. }
+        | CatalogError::PodInDoubt { .. }
+        | CatalogError::BadPodImage { .. }
+        | CatalogError::SerialInUse { .. } => Code::Unspecified,
         CatalogError::Damaged { .. } | CatalogError::Engine(_) => Code::Internal,
+    }
+}
+
+/// Returns the code if no object of this kind has the name.
+fn code_of_missing(kind: ObjectKind) -> ErrorCode {
+    use ErrorCode as Code;
+    match kind {
+        ObjectKind::Volume => Code::VolumeNotFound,
+        ObjectKind::Snapshot => Code::SnapshotNotFound,
+        ObjectKind::Host => Code::HostNotFound,
+        ObjectKind::Connection => Code::ConnectionNotFound,
+        ObjectKind::Admin => Code::AdminNotFound,
+        ObjectKind::ApiClient => Code::ApiClientNotFound,
+        ObjectKind::HostGroup => Code::HostGroupNotFound,
+        ObjectKind::VolumeGroup => Code::VolumeGroupNotFound,
+        ObjectKind::Pod => Code::PodNotFound,
+        ObjectKind::SnapshotPolicy | ObjectKind::SnapshotRule => Code::PolicyNotFound,
+        ObjectKind::Member => Code::MemberNotFound,
+        ObjectKind::ProtectionGroup => Code::ProtectionGroupNotFound,
+        ObjectKind::GroupSnapshot => Code::GroupSnapshotNotFound,
+        ObjectKind::AlertWatcher | ObjectKind::SyslogServer | ObjectKind::SnmpManager | ObjectKind::WebHook => {
+            Code::DestinationNotFound
+        }
     }
 }
 

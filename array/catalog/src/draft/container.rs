@@ -68,6 +68,11 @@ impl Draft {
             Ok(_) => return Err(CatalogError::AlreadyExists { kind: ObjectKind::Volume, name }),
             Err(_) => {}
         }
+        let from = self.state.pod_of_volume(&volume).map(|pod| Pod::clone(pod));
+        let to = if let Place::Pod(pod) = place { Some(pod.clone()) } else { None };
+        if let Some(pod) = from.into_iter().chain(to).find(|pod| pod.stretch.is_some()) {
+            return Err(CatalogError::MoveAcrossArrays { name: pod.name });
+        }
         self.check_has_space(place)?;
         self.store_volume(Volume { name, ..volume })
     }

@@ -2,8 +2,9 @@
 
 use super::Draft;
 use super::container::Place;
+use super::stretch::check_is_plain;
 use crate::name::{check_name, split_name};
-use crate::pod::{Pod, PodId};
+use crate::pod::{Pod, PodId, PodStretch};
 use crate::record::{ArrayTime, Volume};
 use crate::{CatalogError, MAX_PODS, ObjectKind, POD_QUOTA_BYTES};
 use std::sync::Arc;
@@ -63,6 +64,7 @@ impl Draft {
             destroyed_served_ms: 0,
             quota_bytes,
             source,
+            stretch: None,
         })
     }
 
@@ -93,15 +95,17 @@ impl Draft {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::Pod, name: new_name.to_owned() });
         }
         let volumes = self.volumes_in(&pod);
-        let pod = self.store_pod(Pod { name: new_name.to_owned(), ..pod })?;
+        let stretch = pod.stretch.clone().map(|stretch| PodStretch { shared_name: None, ..stretch });
+        let pod = self.store_pod(Pod { name: new_name.to_owned(), stretch, ..pod })?;
         self.rename_volumes(&volumes, &Place::Pod(Pod::clone(&pod)))?;
         Ok(pod)
     }
 
     /// Destroys a pod, which can be recovered until the eradication delay expires. Its volumes must
-    /// be destroyed, unless `with_volumes` destroys them with it.
+    /// be destroyed, unless `with_volumes` destroys them with it. A stretched pod is refused.
     pub fn destroy_pod(&mut self, name: &str, with_volumes: bool, now_ms: u64) -> Result<Arc<Pod>, CatalogError> {
         let mut pod = self.live_pod(name)?;
+        check_is_plain(&pod)?;
         let volumes = self.volumes_in(&pod);
         if !with_volumes && volumes.iter().any(|volume| volume.destroyed_ms.is_none()) {
             return Err(CatalogError::HasVolumes { name: pod.name });
@@ -182,7 +186,7 @@ impl Draft {
         self.state.volumes_of_pod(pod).cloned().collect()
     }
 
-    fn store_pod(&mut self, pod: Pod) -> Result<Arc<Pod>, CatalogError> {
+    pub(super) fn store_pod(&mut self, pod: Pod) -> Result<Arc<Pod>, CatalogError> {
         self.put(&pod)?;
         let name = pod.name.clone();
         self.state.put_pod(pod);

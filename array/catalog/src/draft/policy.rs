@@ -2,10 +2,13 @@
 
 use super::Draft;
 use super::protection::check_schedule;
+use super::stretch::Scope;
 use crate::name::check_name;
 use crate::policy::{SnapshotPolicy, SnapshotPolicyId, SnapshotRule};
+use crate::record::{Snapshot, VolumeOrSnapshot};
 use crate::volume_group::VolumeGroupId;
 use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_SNAPSHOT_POLICIES, MAX_SNAPSHOT_RULES, ObjectKind};
+use std::sync::Arc;
 use types::ObjectId;
 
 /// Maximum time for which a rule keeps a snapshot: 4000 days.
@@ -175,7 +178,8 @@ impl Draft {
         let Some(mut policy) = self.state.snapshot_policy_by_id(id).map(|policy| SnapshotPolicy::clone(policy)) else {
             return Ok(Vec::new());
         };
-        let volumes = self.state.volumes_of_policy(&policy);
+        let mut volumes = self.state.volumes_of_policy(&policy);
+        volumes.retain(|volume| self.is_ordered_here(&VolumeOrSnapshot::Volume(volume.clone())));
         let mut longest: Option<(u64, String)> = None;
         for rule in policy.rules.iter_mut().filter(|_| policy.is_enabled) {
             let Some(due) = rule.schedule().due(rule.last_ms, now_ms) else { continue };
@@ -210,9 +214,15 @@ impl Draft {
         Ok(taken)
     }
 
-    /// Destroys up to `most` snapshots whose time has come. Returns their names.
-    pub(crate) fn expire_snapshots(&mut self, now_ms: u64, most: usize) -> Result<Vec<String>, CatalogError> {
-        let due = self.state.expired_snapshots(now_ms, most);
+    /// Destroys up to `most` snapshots of a scope whose time has come. Returns their names.
+    pub(crate) fn expire_snapshots(
+        &mut self,
+        now_ms: u64,
+        most: usize,
+        scope: Scope,
+    ) -> Result<Vec<String>, CatalogError> {
+        let applies = |snapshot: &Arc<Snapshot>| self.scope_of(&VolumeOrSnapshot::Snapshot(snapshot.clone())) == scope;
+        let due = self.state.expired_snapshots(now_ms, most, applies);
         let names: Vec<String> = due.iter().map(|snapshot| self.state.snapshot_name(snapshot)).collect();
         names.iter().try_for_each(|name| self.destroy_snapshot(name, now_ms).map(|_| ()))?;
         Ok(names)

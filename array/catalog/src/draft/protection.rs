@@ -4,7 +4,7 @@ use super::Draft;
 use super::container::check_name_outside_pods;
 use crate::name::check_name;
 use crate::protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
-use crate::record::{ArrayTime, GroupSnapshotId, ProtectionGroupId, Snapshot};
+use crate::record::{ArrayTime, GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_PROTECTION_GROUPS, MIN_SNAPSHOT_INTERVAL_MS, ObjectKind};
 use std::sync::Arc;
 use types::ObjectId;
@@ -127,9 +127,21 @@ impl Draft {
         is_retained: bool,
         now_ms: u64,
     ) -> Result<Arc<GroupSnapshot>, CatalogError> {
+        self.snapshot_of_members(name, suffix, is_retained, now_ms, |_, _| true)
+    }
+
+    fn snapshot_of_members(
+        &mut self,
+        name: &str,
+        suffix: Option<&str>,
+        is_retained: bool,
+        now_ms: u64,
+        applies: impl Fn(&Self, &Arc<Volume>) -> bool,
+    ) -> Result<Arc<GroupSnapshot>, CatalogError> {
         let mut group = self.live_protection_group(name)?;
         let volumes = group.volumes.iter().filter_map(|id| self.state.volume_by_id(*id));
-        let volumes: Vec<_> = volumes.filter(|volume| volume.destroyed_ms.is_none()).cloned().collect();
+        let volumes = volumes.filter(|volume| volume.destroyed_ms.is_none() && applies(self, volume));
+        let volumes: Vec<_> = volumes.cloned().collect();
         if volumes.is_empty() {
             return Err(CatalogError::NoMembers { name: group.name });
         }
@@ -268,7 +280,9 @@ impl Draft {
         let group = ProtectionGroup { last_ms: Some(due), ..ProtectionGroup::clone(group) };
         let name = group.name.clone();
         self.store_protection_group(group)?;
-        match self.snapshot_protection_group(&name, None, true, now_ms) {
+        let is_ordered_here =
+            |draft: &Self, volume: &Arc<Volume>| draft.is_ordered_here(&VolumeOrSnapshot::Volume(volume.clone()));
+        match self.snapshot_of_members(&name, None, true, now_ms, is_ordered_here) {
             Ok(snapshot) => Ok(Some(self.state.group_snapshot_name(&snapshot))),
             Err(CatalogError::NoMembers { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -296,8 +310,13 @@ impl Draft {
         let is_connected = |snapshot: &GroupSnapshot| {
             self.state.members_of(snapshot).iter().any(|member| self.state.is_connected(member.id))
         };
+        let is_ordered_here = |snapshot: &GroupSnapshot| {
+            let mut members = self.state.members_of(snapshot).into_iter();
+            members.all(|member| self.is_ordered_here(&VolumeOrSnapshot::Snapshot(member)))
+        };
         // A snapshot that is connected to a host stays until it is disconnected.
         let expiring = live.iter().zip(keeps).filter(|(snapshot, keep)| !keep && !is_connected(snapshot));
+        let expiring = expiring.filter(|(snapshot, _)| is_ordered_here(snapshot));
         for snapshot in expiring.map(|(snapshot, _)| snapshot).take(most).cloned().collect::<Vec<_>>() {
             self.mark_group_snapshot(&snapshot, Some(now_ms))?;
             expired.push(self.state.group_snapshot_name(&snapshot));

@@ -9,6 +9,7 @@ use crate::record::{GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, Volume
 use crate::{CatalogError, MAX_SNAPSHOTS, ObjectKind};
 use engine::Change;
 use std::sync::Arc;
+use types::{ObjectId, VolumeId};
 
 impl Draft {
     /// Takes snapshots of several volumes at the same instant with the same suffix. Without a
@@ -154,11 +155,10 @@ impl Draft {
         now_ms: u64,
     ) -> Result<(), CatalogError> {
         self.check_snapshot_count()?;
-        let (id, serial) = self.next_object_id()?;
-        self.changes.push(Change::CopyVolume { source: volume.content(), destination: first_content(id) });
+        let (id, serial, moved) = self.new_copy(volume)?;
         let snapshot = Snapshot {
             id,
-            moved: None,
+            moved,
             volume: volume.id,
             suffix,
             bytes: volume.bytes,
@@ -193,14 +193,13 @@ impl Draft {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::Snapshot, name });
         }
         self.check_snapshot_count()?;
-        let (id, serial) = self.next_object_id()?;
+        let (id, serial, moved) = self.new_copy(volume)?;
         let (bytes, created_ms) = (volume.bytes, now_ms);
         let destroyed_served_ms = if destroyed_ms.is_some() { self.store_served_time()? } else { 0 };
-        self.changes.push(Change::CopyVolume { source: volume.content(), destination: first_content(id) });
         let volume = volume.id;
         self.store_snapshot(Snapshot {
             id,
-            moved: None,
+            moved,
             volume,
             suffix,
             bytes,
@@ -211,6 +210,16 @@ impl Draft {
             group: None,
             expires_ms,
         })
+    }
+
+    /// Copies the content of a volume for a snapshot. Returns the id and the serial number of the
+    /// snapshot, and where its content is.
+    fn new_copy(&mut self, volume: &Volume) -> Result<(ObjectId, String, Option<VolumeId>), CatalogError> {
+        let (id, serial) = self.next_object_id()?;
+        let moved = self.place_content(&volume.name, id)?;
+        let destination = moved.unwrap_or(first_content(id));
+        self.changes.push(Change::CopyVolume { source: volume.content(), destination });
+        Ok((id, serial, moved))
     }
 
     fn next_snapshot_number(&mut self) -> Result<u64, CatalogError> {

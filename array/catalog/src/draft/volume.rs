@@ -1,6 +1,7 @@
 //! Changes of volumes.
 
 use super::Draft;
+use super::stretch::Scope;
 use crate::record::{ArrayTime, Qos, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_VOLUMES, MIN_VOLUME_BYTES, ObjectKind};
 use engine::Change;
@@ -28,9 +29,10 @@ impl Draft {
             return Err(CatalogError::LimitReached { what: "Volume", limit: MAX_VOLUMES });
         }
         let (id, serial) = self.next_object_id()?;
+        let moved = self.place_content(&name, id)?;
         Ok(Volume {
             id,
-            moved: None,
+            moved,
             name,
             bytes,
             serial,
@@ -120,9 +122,15 @@ impl Draft {
 
     /// Eradicates up to `most` volumes and snapshots that are due, and returns their names. Call
     /// again for the rest.
-    pub(crate) fn eradicate_due(&mut self, now: ArrayTime, most: usize) -> Result<Vec<String>, CatalogError> {
+    pub(crate) fn eradicate_due(
+        &mut self,
+        now: ArrayTime,
+        most: usize,
+        scope: Scope,
+    ) -> Result<Vec<String>, CatalogError> {
         let mut gone = Vec::new();
-        while let Some(object) = self.state.next_due(now).filter(|_| gone.len() < most) {
+        while gone.len() < most {
+            let Some(object) = self.state.next_due(now, |object| self.scope_of(object) == scope) else { break };
             // A volume may have many snapshots. They are deleted first; the volume follows in a
             // later batch if necessary.
             let snapshots: Vec<Arc<Snapshot>> = match &object {

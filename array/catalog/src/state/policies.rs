@@ -43,10 +43,15 @@ impl CatalogState {
 
     /// Returns up to `most` snapshots whose time has come. One that is connected to a host stays
     /// until it is disconnected.
-    pub(crate) fn expired_snapshots(&self, now_ms: u64, most: usize) -> Vec<Arc<Snapshot>> {
+    pub(crate) fn expired_snapshots(
+        &self,
+        now_ms: u64,
+        most: usize,
+        applies: impl Fn(&Arc<Snapshot>) -> bool,
+    ) -> Vec<Arc<Snapshot>> {
         let is_due = |snapshot: &&Arc<Snapshot>| snapshot.expires_ms.is_some_and(|expires| expires <= now_ms);
         let due = self.snapshots().filter(is_due).filter(|snapshot| self.snapshot_destroyed_ms(snapshot).is_none());
-        due.filter(|snapshot| !self.is_connected(snapshot.id)).take(most).cloned().collect()
+        due.filter(|snapshot| !self.is_connected(snapshot.id) && applies(snapshot)).take(most).cloned().collect()
     }
 
     pub(crate) fn put_snapshot_policy(&mut self, policy: SnapshotPolicy) {

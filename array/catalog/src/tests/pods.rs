@@ -197,9 +197,9 @@ fn clone_copies_the_live_volumes_at_one_instant() {
 #[test]
 fn clone_is_one_change_of_the_engine() {
     let (_, catalog) = with_pods();
-    let mut draft = Draft::new(&catalog.state(), 0, None);
+    let mut draft = Draft::new(&catalog.state(), 0, None, Arc::new(|_| true));
     draft.clone_pod("p", "q", None, 7_000).unwrap();
-    let (_, changes) = draft.finish();
+    let changes = draft.finish().changes;
     let copies = changes.iter().filter(|change| matches!(change, Change::CopyVolume { .. }));
     assert_eq!(copies.count(), 2);
 }

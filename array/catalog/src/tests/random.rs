@@ -154,7 +154,7 @@ fn apply(draft: &mut Draft, step: &Step, now: u64) -> Result<(), CatalogError> {
 }
 
 /// Checks invariants of the state from the records alone.
-fn check(state: &CatalogState, service: &dyn Service) {
+pub(super) fn check(state: &CatalogState, service: &dyn Service) {
     let unique = |names: Vec<String>| {
         let count = names.len();
         assert_eq!(names.into_iter().collect::<BTreeSet<_>>().len(), count);
