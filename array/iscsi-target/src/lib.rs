@@ -23,6 +23,7 @@ mod displaced;
 mod login;
 mod login_limit;
 mod nexus;
+mod pod_ports;
 mod portal;
 mod portals;
 mod session;
@@ -33,4 +34,5 @@ mod unit;
 mod wire_memory;
 
 pub use config::TargetConfig;
+pub use pod_ports::{PodPortStates, PodPorts, PortState, PortWatcher};
 pub use portal::{BoundPortal, IscsiTarget};

@@ -2,6 +2,7 @@
 
 use crate::config::TargetConfig;
 use crate::connection::serve_connection;
+use crate::pod_ports::PodPorts;
 use crate::portals::PortalTag;
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
@@ -55,6 +56,14 @@ impl IscsiTarget {
         Self { shared: Shared::new(service, catalog, config) }
     }
 
+    /// Sets the pods of the array that two arrays serve. Without them, no other array serves a
+    /// volume.
+    #[must_use]
+    pub fn with_pod_ports(self, ports: Arc<dyn PodPorts>) -> Self {
+        self.shared.set_pod_ports(ports);
+        self
+    }
+
     /// Opens a portal and returns the bound address. Must be called within a tokio runtime.
     ///
     /// # Errors
@@ -92,6 +101,16 @@ impl IscsiTarget {
     /// Returns the commands sent to a volume since the start of the process.
     pub fn totals_of(&self, volume: ObjectId) -> ActivityTotals {
         self.shared.activity.totals_of(volume)
+    }
+
+    /// Returns true if a host has a registration or a reservation of a volume, RESERVE(6) included.
+    ///
+    /// Such a volume must not become one that two arrays serve, because they do not share
+    /// reservations: those of the volume would hold on this array, and no host could end them. A
+    /// host can reserve until [`PodPorts::ports`] has states for the volume, so the answer counts
+    /// only after that, while the other array does not serve it yet.
+    pub fn has_reservations(&self, volume: VolumeId) -> bool {
+        self.shared.units.get(volume).reservations.has_any()
     }
 
     /// Returns the counters of all commands.

@@ -3,7 +3,7 @@
 //! Each portal is a target portal group of its own, so it is a SCSI target port of its own (RFC
 //! 7143 4.4.1) and has its own relative target port identifier. All ports of an array are one
 //! target port group. Both numbers contain the array's number, so they differ between arrays that
-//! serve one volume.
+//! serve one volume, and each array can compute those of the other.
 
 use parking_lot::Mutex;
 use scsi::inquiry::TargetPort;
@@ -57,13 +57,20 @@ impl Portals {
 
     /// Returns the relative target port identifier of a portal.
     pub(crate) fn relative(&self, portal: PortalTag) -> u16 {
-        (u16::from(self.array_number) - 1) * PORTS_PER_ARRAY + portal.0
+        relative_of(self.array_number, portal)
     }
 
     /// Returns the relative target port identifiers of all ports.
     pub(crate) fn relative_ports(&self) -> Vec<u16> {
         let count = self.open.lock().addresses.len() as u16;
-        (1..=count.min(PORTS_PER_ARRAY)).map(|tag| self.relative(PortalTag(tag))).collect()
+        relative_ports_of(self.array_number, count)
+    }
+
+    /// Returns the target port group of another array with `ports` portals, and the relative target
+    /// port identifiers of its ports, as that array has them. A group has at least one port.
+    pub(crate) fn group_of(&self, array_number: u8, ports: u16) -> (u16, Vec<u16>) {
+        let number = array_number.max(1);
+        (u16::from(number), relative_ports_of(number, ports.max(1)))
     }
 
     /// Returns the target port of a portal.
@@ -87,6 +94,14 @@ impl Portals {
         }
         addresses.iter().map(|(address, tag)| format!("{address},{tag}")).collect()
     }
+}
+
+fn relative_of(array_number: u8, portal: PortalTag) -> u16 {
+    (u16::from(array_number) - 1) * PORTS_PER_ARRAY + portal.0
+}
+
+fn relative_ports_of(array_number: u8, count: u16) -> Vec<u16> {
+    (1..=count.min(PORTS_PER_ARRAY)).map(|tag| relative_of(array_number, PortalTag(tag))).collect()
 }
 
 #[cfg(test)]
@@ -120,5 +135,17 @@ mod tests {
         let [first, second] = ports(255);
         assert_eq!((first.relative, first.group, first.portal_group), (65025, 255, 1));
         assert_eq!((second.relative, second.group, second.portal_group), (65026, 255, 2));
+    }
+
+    #[test]
+    fn two_arrays_report_the_same_ports_of_each() {
+        for (number, count) in [(1, 1), (2, 3), (255, 64)] {
+            let (own, other) = (Portals::new(number), Portals::new(9));
+            let add = |port| own.add(SocketAddr::from(([127, 0, 0, 1], port)));
+            let last = (1..=count).map(add).last().unwrap();
+            let group = own.port(last, String::new()).group;
+            assert_eq!(other.group_of(number, count), (group, own.relative_ports()));
+        }
+        assert_eq!(Portals::new(1).group_of(2, 0), (2, vec![257]));
     }
 }

@@ -5,6 +5,7 @@ use crate::data_pool::DataPool;
 use crate::displaced::DisplacedCommands;
 use crate::login_limit::LoginLimit;
 use crate::nexus::registry::SessionRegistry;
+use crate::pod_ports::PodPorts;
 use crate::portals::{PortalTag, Portals};
 use crate::slots::ConnectionSlots;
 use crate::unit::logical_unit::LogicalUnits;
@@ -78,6 +79,17 @@ impl Shared {
             }
         }));
         shared
+    }
+
+    /// Sets the pods that two arrays serve, and follows the states of their ports.
+    pub(crate) fn set_pod_ports(self: &Arc<Self>, ports: Arc<dyn PodPorts>) {
+        self.units.set_pod_ports(ports.clone());
+        let shared = Arc::downgrade(self);
+        ports.subscribe(Arc::new(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.units.follow_all_ports();
+            }
+        }));
     }
 
     /// Returns the LUN map of an initiator. It is empty if the initiator belongs to no host.

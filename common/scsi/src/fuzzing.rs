@@ -48,7 +48,7 @@ pub fn fuzz_cdb(data: &[u8]) {
 fn answer(command: &Command) {
     match command {
         Command::ReportOpcodes(request) => {
-            let _ = crate::supported_opcodes_data(request);
+            let _ = crate::supported_opcodes_data(request, &[]);
         }
         Command::ModeSense(request) => match mode_sense(&mode_state(), request) {
             Ok(data) => {

@@ -4,9 +4,6 @@
 use crate::be::{get_u16, to_u8, to_u16, to_u32};
 use crate::sense::Sense;
 
-/// T_SUP, O_SUP, S_SUP and so on: the states a group can have: active/optimized,
-/// active/non-optimized, standby, unavailable and transitioning.
-const SUPPORTED_STATES: u8 = 0x8f;
 /// PREF: the group is preferred.
 const PREF: u8 = 0x80;
 /// The extended header's RETURN DATA FORMAT.
@@ -66,10 +63,19 @@ pub struct PortGroup {
     pub state: AccessState,
     /// PREF: hosts should prefer this group among others of equal state.
     pub preferred: bool,
+    /// T_SUP, U_SUP, S_SUP and so on: the states that the group can have.
+    pub supported: u8,
     /// STATUS CODE.
     pub cause: StateCause,
     /// RELATIVE TARGET PORT IDENTIFIERs of its ports.
     pub ports: Vec<u16>,
+}
+
+impl PortGroup {
+    /// Active/optimized, active/non-optimized, standby, unavailable and transitioning.
+    pub const ALL_STATES: u8 = 0x8f;
+    /// Active/optimized, unavailable and transitioning.
+    pub const ACTIVE_OR_NOT: u8 = 0x89;
 }
 
 /// Encodes REPORT TARGET PORT GROUPS data, before truncation to the allocation length.
@@ -83,7 +89,7 @@ pub fn port_groups_data(groups: &[PortGroup], transition_seconds: Option<u8>) ->
     for group in groups {
         let [high, low] = group.id.to_be_bytes();
         let preferred = if group.preferred { PREF } else { 0 };
-        out.extend([preferred | group.state as u8, SUPPORTED_STATES, high, low]);
+        out.extend([preferred | group.state as u8, group.supported, high, low]);
         out.extend([0, group.cause as u8, 0, to_u8(group.ports.len())]);
         for port in &group.ports {
             let [high, low] = port.to_be_bytes();
@@ -108,6 +114,7 @@ pub fn parse_port_groups(bytes: &[u8]) -> Option<Vec<PortGroup>> {
             id: get_u16(header, 2),
             state: AccessState::from_nibble(header[0])?,
             preferred: header[0] & PREF != 0,
+            supported: header[1],
             cause: match header[5] {
                 0x01 => StateCause::ByHost,
                 0x02 => StateCause::ByArray,
@@ -149,6 +156,7 @@ mod tests {
             id: 1,
             state: AccessState::ActiveOptimized,
             preferred: true,
+            supported: PortGroup::ALL_STATES,
             cause: StateCause::ByArray,
             ports: vec![1, 2],
         }
@@ -161,6 +169,14 @@ mod tests {
         assert_eq!(parse_port_groups(&data), Some(vec![group()]));
         assert_eq!(parse_port_groups(&data[..19]), None);
         assert_eq!(port_groups_data(&[], Some(30)), [0, 0, 0, 4, 0x10, 30, 0, 0]);
+        let gone = PortGroup {
+            state: AccessState::Unavailable,
+            preferred: false,
+            supported: PortGroup::ACTIVE_OR_NOT,
+            ..group()
+        };
+        assert_eq!(port_groups_data(std::slice::from_ref(&gone), None)[4..8], [0x03, 0x89, 0, 1]);
+        assert_eq!(parse_port_groups(&port_groups_data(&[group(), gone.clone()], None)), Some(vec![group(), gone]));
     }
 
     #[test]

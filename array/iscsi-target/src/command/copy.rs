@@ -3,6 +3,7 @@
 use crate::command::context::CommandContext;
 use crate::command::copy_records::{CopyRecord, CopyRecords};
 use crate::command::outcome::{CommandOutcome, sense_of, short_data};
+use crate::pod_ports::PortState;
 use crate::unit::view::{Attachment, View};
 use bytes::Bytes;
 use engine::{Op, OpError, Reply};
@@ -61,6 +62,8 @@ pub(crate) enum CopyStep {
 pub(crate) struct CopyProgram {
     current: ResolvedSegment,
     rest: std::vec::IntoIter<ResolvedSegment>,
+    /// The volume that received the command, if another array serves it, too.
+    shared: Option<VolumeId>,
     record: CopyRecord,
     records: Option<(CopyRecords, u8)>,
 }
@@ -68,12 +71,12 @@ pub(crate) struct CopyProgram {
 impl CopyProgram {
     /// Starts a copy. `records` receives its progress under the list identifier; it is `None` if
     /// the host does not want results (LIST ID USAGE 11b).
-    fn start(segments: Vec<ResolvedSegment>, records: Option<(CopyRecords, u8)>) -> CopyStep {
+    fn start(segments: Vec<ResolvedSegment>, shared: Option<VolumeId>, records: Option<(CopyRecords, u8)>) -> CopyStep {
         let record = CopyRecord { state: CopyState::InProgress, failure: None, segments: 0, bytes: 0 };
         let mut rest = segments.into_iter();
         match rest.next() {
             Some(current) => {
-                let copy = Self { current, rest, record, records };
+                let copy = Self { current, rest, shared, record, records };
                 copy.save(CopyState::InProgress, None);
                 CopyStep::Submit(current.op(), Box::new(copy))
             }
@@ -144,11 +147,23 @@ impl CopyProgram {
     /// Returns the sense data of a failure: COPY ABORTED with the segment number (SPC-4 5.17.7.4).
     /// A full pool is reported as such, so that a hypervisor pauses the virtual machine instead of
     /// failing its disk (SBC-4 4.7.3.6). An engine that has stopped is NOT READY.
+    ///
+    /// If the volume that received the command is not accessible on this array, the error is that
+    /// of its ports, so that the host repeats the copy at the other array. If only another volume
+    /// of the copy may be the cause, the paths of the receiving volume are good: the copy fails,
+    /// and the host copies the blocks itself.
     fn failure(&self, error: &OpError) -> Sense {
         match error {
             OpError::NoSpace | OpError::ReadOnly | OpError::Stopped(_) => sense_of(error, self.current.to),
+            OpError::Unavailable(_) | OpError::Transition(_) if self.has_end(self.shared) => {
+                sense_of(error, self.current.to)
+            }
             _ => device_failure(self.current.number),
         }
+    }
+
+    fn has_end(&self, volume: Option<VolumeId>) -> bool {
+        volume.is_some_and(|volume| [self.current.source, self.current.destination].contains(&volume))
     }
 }
 
@@ -156,7 +171,13 @@ impl CopyProgram {
 ///
 /// Sources and destinations are searched only among the logical units of this session, and each
 /// must allow the access. Otherwise a host could reach the volumes of others (CVE-2020-28374).
-pub(crate) fn extended_copy(context: &CommandContext<'_>, length: u32, data: &Bytes) -> Result<CopyStep, Sense> {
+/// `shared` is the volume that received the command, if another array serves it, too.
+pub(crate) fn extended_copy(
+    context: &CommandContext<'_>,
+    shared: Option<VolumeId>,
+    length: u32,
+    data: &Bytes,
+) -> Result<CopyStep, Sense> {
     if length == 0 {
         return Ok(CopyStep::Done(CommandOutcome::GOOD));
     }
@@ -178,7 +199,7 @@ pub(crate) fn extended_copy(context: &CommandContext<'_>, length: u32, data: &By
         let (source, destination) = list.ends_of(index, segment)?;
         segments.extend(resolve(context, index as u16, segment, source, destination)?);
     }
-    Ok(CopyProgram::start(segments, records))
+    Ok(CopyProgram::start(segments, shared, records))
 }
 
 /// Resolves and checks one segment. Returns `None` if it has no blocks.
@@ -194,6 +215,7 @@ fn resolve(
     if source.unit.reservations.forbids_reads(context.nexus)
         || destination.unit.reservations.forbids_writes(context.nexus)
         || destination.check_writable().is_err()
+        || [source, destination].iter().any(|end| is_unavailable(context, end))
     {
         return Err(device_failure(number));
     }
@@ -210,6 +232,10 @@ fn resolve(
         destination: CopyEnd::of(destination),
         to: to.start(),
     }))
+}
+
+fn is_unavailable(context: &CommandContext<'_>, attachment: &Attachment) -> bool {
+    context.ports(attachment).is_some_and(|ports| ports.own == PortState::Unavailable)
 }
 
 /// Returns the logical unit of this session with a designator of VPD page 83h.
@@ -272,7 +298,7 @@ mod tests {
     #[test]
     fn copy_segments_run_in_sequence_and_are_counted() {
         let records = CopyRecords::default();
-        let program = submitted(CopyProgram::start(vec![segment(0), segment(1)], Some((records.clone(), 9))));
+        let program = submitted(CopyProgram::start(vec![segment(0), segment(1)], None, Some((records.clone(), 9))));
         assert_eq!(records.lock()[&9].state, CopyState::InProgress);
         let program = submitted(program.advance(Ok(Reply::Done)));
         assert_eq!(records.lock()[&9].segments, 1);
@@ -285,7 +311,7 @@ mod tests {
     #[test]
     fn copy_failure_names_its_segment_and_ends_the_copy() {
         let records = CopyRecords::default();
-        let program = submitted(CopyProgram::start(vec![segment(0), segment(1)], Some((records.clone(), 9))));
+        let program = submitted(CopyProgram::start(vec![segment(0), segment(1)], None, Some((records.clone(), 9))));
         let program = submitted(program.advance(Ok(Reply::Done)));
         let CopyStep::Done(outcome) = program.advance(Err(OpError::MediumError { lba: Lba(3) })) else {
             panic!("the copy continued");
@@ -310,7 +336,7 @@ mod tests {
 
     #[test]
     fn copy_into_a_full_pool_reports_space_exhaustion() {
-        let program = submitted(CopyProgram::start(vec![segment(0)], None));
+        let program = submitted(CopyProgram::start(vec![segment(0)], None, None));
         let CopyStep::Done(outcome) = program.advance(Err(OpError::NoSpace)) else { panic!("the copy continued") };
         assert_eq!(outcome.sense.map(|sense| sense.asc), Some(asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT));
     }

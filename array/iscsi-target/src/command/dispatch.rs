@@ -1,5 +1,6 @@
 //! Dispatch of SCSI commands: logical unit, checks, and first step.
 
+use crate::command::access::check_access;
 use crate::command::classify::{class_of, cost_of, covered_bytes, described_bytes, requested_bytes, writes_medium};
 use crate::command::context::CommandContext;
 use crate::command::copy::{copy_results, extended_copy};
@@ -51,8 +52,8 @@ pub(crate) fn dispatch(context: &CommandContext<'_>, command: &target_connection
     DispatchedCommand { attachment: attachment.cloned(), step, class, bytes, requested, cost }
 }
 
-/// Checks a command in the order of SAM-5 and SPC-4 (unit attentions, CDB, reservations, write
-/// protection), then starts it.
+/// Checks a command in the order of SAM-5 and SPC-4 (unit attentions, CDB, access state,
+/// reservations, write protection), then starts it.
 fn dispatch_to_unit(
     context: &CommandContext<'_>,
     attachment: &Arc<Attachment>,
@@ -60,12 +61,17 @@ fn dispatch_to_unit(
     request: &target_connection::TargetCommand,
 ) -> Result<Step, Sense> {
     let data = &request.data;
+    // A change of the states is a unit attention, so they are read first.
+    let ports = context.ports(attachment);
     if !parsed.as_ref().is_ok_and(ignores_attentions)
         && let Some(sense) = context.nexus.take_attention(attachment.unit.volume)
     {
         return Err(sense);
     }
     let command = parsed?;
+    if let Some(ports) = &ports {
+        check_access(ports, &command)?;
+    }
     if attachment.unit.reservations.forbids(context.nexus, &command) {
         return Ok(CommandOutcome::CONFLICT.into());
     }
@@ -82,16 +88,19 @@ fn dispatch_to_unit(
         return medium.start(&command, data.clone());
     }
     match command {
-        Command::ExtendedCopy { length } => extended_copy(context, length, data).map(Step::from),
+        Command::ExtendedCopy { length } => {
+            let shared = ports.map(|_| attachment.unit.volume);
+            extended_copy(context, shared, length, data).map(Step::from)
+        }
         Command::ReceiveCopyResults { action, list, allocation } => {
             copy_results(context, action, list, allocation).map(Step::Done)
         }
         Command::Reserve { .. }
         | Command::Release { .. }
         | Command::PersistentReserveIn { .. }
-        | Command::PersistentReserveOut { .. } => reservation(context, attachment, &command, data),
+        | Command::PersistentReserveOut { .. } => reservation(context, attachment, ports.is_some(), &command, data),
         Command::StartStop(request) => start_stop(context, request),
-        _ => report(context, attachment, &command, data).map(Step::Done),
+        _ => report(context, attachment, ports.as_ref(), &command, data).map(Step::Done),
     }
 }
 

@@ -1,5 +1,6 @@
 //! SCSI commands: dispatch, execution, and the engine operations that they consist of.
 
+pub(crate) mod access;
 mod classify;
 pub(crate) mod context;
 mod copy;

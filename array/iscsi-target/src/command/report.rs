@@ -1,8 +1,10 @@
 //! Commands that report or change properties of a logical unit or of the target.
 
+use crate::command::access::{UNSHARED_COMMANDS, not_accessible, port_groups, transition_seconds};
 use crate::command::context::CommandContext;
 use crate::command::outcome::{CommandOutcome, whole};
 use crate::command::program::Step;
+use crate::pod_ports::PodPortStates;
 use crate::unit::view::Attachment;
 use bytes::Bytes;
 use scsi::cdb::{CdbSize, Command, SelectReport};
@@ -10,7 +12,7 @@ use scsi::inquiry::{Peripheral, PortGroupSupport, StandardInquiry, vpd};
 use scsi::log::{Resources, log_sense};
 use scsi::lun::report_luns_data;
 use scsi::mode::{ModeSettings, ModeState, mode_select, mode_sense};
-use scsi::port_groups::{AccessState, PortGroup, StateCause, parse_set_port_groups, port_groups_data};
+use scsi::port_groups::{parse_set_port_groups, port_groups_data};
 use scsi::provisioning::{THRESHOLD_SET_BYTES, threshold_sets};
 use scsi::{Capacity, Sense, SenseFormat, asc, supported_opcodes_data, task_management_data};
 
@@ -35,10 +37,12 @@ pub(crate) fn report_absent(context: &CommandContext<'_>, command: &Command) -> 
     Ok(outcome.into())
 }
 
-/// Executes a command about a logical unit or the target.
+/// Executes a command about a logical unit or the target. `ports` has the states of the target
+/// ports if another array serves the volume, too.
 pub(crate) fn report(
     context: &CommandContext<'_>,
     attachment: &Attachment,
+    ports: Option<&PodPortStates>,
     command: &Command,
     data: &Bytes,
 ) -> Result<CommandOutcome, Sense> {
@@ -56,7 +60,9 @@ pub(crate) fn report(
         Command::ReportLuns { select, allocation } => report_luns(context, *select, *allocation),
         Command::RequestSense { descriptor, allocation } => {
             let attention = context.nexus.take_attention(attachment.unit.volume);
-            let sense = attention.or_else(|| context.check_ready().err()).unwrap_or(Sense::NONE);
+            let inaccessible = ports.and_then(|ports| not_accessible(ports.own));
+            let not_ready = inaccessible.or_else(|| context.check_ready().err());
+            let sense = attention.or(not_ready).unwrap_or(Sense::NONE);
             CommandOutcome::truncated(sense.to_bytes(SenseFormat::from_bit(*descriptor)), u32::from(*allocation))
         }
         Command::ReadCapacity10 => CommandOutcome::data(capacity.to_bytes_10().to_vec()),
@@ -64,7 +70,8 @@ pub(crate) fn report(
             CommandOutcome::truncated(capacity.to_bytes_16().to_vec(), *allocation)
         }
         Command::ReportOpcodes(request) => {
-            CommandOutcome::truncated(supported_opcodes_data(request)?, request.allocation)
+            let refused = ports.map_or(&[][..], |_| &UNSHARED_COMMANDS);
+            CommandOutcome::truncated(supported_opcodes_data(request, refused)?, request.allocation)
         }
         Command::ReadDefectData { size, lists, allocation } => {
             // Both lists are empty, because drive defects are never visible (SBC-4 5.19, 5.20).
@@ -77,9 +84,11 @@ pub(crate) fn report(
             CommandOutcome::truncated(task_management_data(*extended), *allocation)
         }
         Command::ReportTargetPortGroups { extended, allocation } => {
-            CommandOutcome::truncated(port_groups_data(&[port_group(context)], extended.then_some(0)), *allocation)
+            let groups = port_groups(context, ports);
+            let seconds = extended.then_some(transition_seconds(ports));
+            CommandOutcome::truncated(port_groups_data(&groups, seconds), *allocation)
         }
-        Command::SetTargetPortGroups { length } => set_port_groups(context, data, *length)?,
+        Command::SetTargetPortGroups { length } => set_port_groups(context, ports, data, *length)?,
         Command::ModeSense(request) => CommandOutcome::truncated(
             mode_sense(&mode_state(context, attachment), request)?,
             u32::from(request.allocation),
@@ -98,23 +107,18 @@ pub(crate) fn report(
     })
 }
 
-/// Returns the only target port group, which has all ports and is active/optimized.
-fn port_group(context: &CommandContext<'_>) -> PortGroup {
-    PortGroup {
-        id: context.port.group,
-        state: AccessState::ActiveOptimized,
-        preferred: false,
-        cause: StateCause::NotReported,
-        ports: context.portals.relative_ports(),
-    }
-}
-
-/// SET TARGET PORT GROUPS: accepts only the current access state, which cannot be changed
+/// SET TARGET PORT GROUPS: accepts only the current access states, which a host cannot change
 /// (SPC-4 6.45).
-fn set_port_groups(context: &CommandContext<'_>, data: &Bytes, length: u32) -> Result<CommandOutcome, Sense> {
+fn set_port_groups(
+    context: &CommandContext<'_>,
+    ports: Option<&PodPortStates>,
+    data: &Bytes,
+    length: u32,
+) -> Result<CommandOutcome, Sense> {
     let wanted = parse_set_port_groups(&whole(data, u64::from(length))?)?;
-    let current = (context.port.group, AccessState::ActiveOptimized);
-    match wanted.iter().position(|request| *request != current) {
+    let current = port_groups(context, ports);
+    let is_current = |(id, state)| current.iter().any(|group| group.id == id && group.state == state);
+    match wanted.iter().position(|request| !is_current(*request)) {
         Some(place) => Err(Sense::invalid_parameter(4 + 4 * place as u16, Some(3))),
         None => Ok(CommandOutcome::GOOD),
     }

@@ -1,5 +1,6 @@
 //! Reservation commands: RESERVE(6), RELEASE(6), PERSISTENT RESERVE IN and OUT (SPC-4 5.13).
 
+use crate::command::access::unshared_reservations;
 use crate::command::context::CommandContext;
 use crate::command::outcome::{CommandOutcome, whole};
 use crate::command::program::Step;
@@ -12,10 +13,11 @@ use scsi::{Sense, asc};
 /// Longest accepted parameter list of PERSISTENT RESERVE OUT.
 const MAX_LIST_BYTES: u32 = 1 << 16;
 
-/// Executes a reservation command.
+/// Executes a reservation command. `is_shared` is true if another array serves the volume, too.
 pub(crate) fn reservation(
     context: &CommandContext<'_>,
     attachment: &Attachment,
+    is_shared: bool,
     command: &Command,
     data: &Bytes,
 ) -> Result<Step, Sense> {
@@ -25,6 +27,9 @@ pub(crate) fn reservation(
     let result = match *command {
         Command::Reserve { .. } => reservations.reserve_classic(nexus).map(good),
         Command::Release { .. } => reservations.release_classic(nexus).map(good),
+        Command::PersistentReserveIn { action, allocation } if is_shared => {
+            Ok(CommandOutcome::truncated(unshared_reservations(action), allocation.into()).into())
+        }
         Command::PersistentReserveIn { action, allocation } => {
             Ok(CommandOutcome::truncated(reservations.read(action), allocation.into()).into())
         }

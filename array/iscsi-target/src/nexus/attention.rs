@@ -60,6 +60,17 @@ impl UnitAttentions {
         Some(sense)
     }
 
+    /// Takes the condition `asc` of `volume`, if it is pending.
+    pub(crate) fn take_code(&mut self, volume: VolumeId, asc: Asc) -> Option<Sense> {
+        let queue = self.0.get_mut(&volume)?;
+        let at = queue.0.iter().position(|waiting| waiting.asc == asc)?;
+        let sense = queue.0.remove(at);
+        if queue.0.is_empty() {
+            self.0.remove(&volume);
+        }
+        Some(sense)
+    }
+
     /// Removes the condition `asc` from all volumes. REPORT LUNS clears its condition on every
     /// logical unit (SPC-4 6.33).
     pub(crate) fn clear_code(&mut self, asc: Asc) {
@@ -112,6 +123,18 @@ mod tests {
         raise(&mut attentions, volume, asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
         raise(&mut attentions, volume, asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
         assert_eq!(take_all(&mut attentions, volume), [0x2900, 0x2a09]);
+    }
+
+    #[test]
+    fn one_code_is_taken_before_others() {
+        let mut attentions = UnitAttentions::default();
+        let volume = VolumeId(1);
+        raise(&mut attentions, volume, asc::MODE_PARAMETERS_CHANGED);
+        raise(&mut attentions, volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        let mut take = || attentions.take_code(volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        assert_eq!((take().map(|sense| sense.asc.0), take()), (Some(0x2a06), None));
+        assert_eq!(take_all(&mut attentions, volume), [0x2a01]);
+        assert!(attentions.take_code(volume, asc::MODE_PARAMETERS_CHANGED).is_none() && attentions.is_empty());
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl Nexus {
         self.with_attentions(|attentions| attentions.take(volume))
     }
 
+    /// Takes the unit attention condition `asc` of `volume`, if it is pending.
+    pub(crate) fn take_attention_of_code(&self, volume: VolumeId, asc: Asc) -> Option<Sense> {
+        self.with_attentions(|attentions| attentions.take_code(volume, asc))
+    }
+
     /// Clears the condition `asc` on all logical units.
     pub(crate) fn clear_attention(&self, asc: Asc) {
         self.with_attentions(|attentions| attentions.clear_code(asc));

@@ -7,6 +7,7 @@ mod reservations;
 mod task_management;
 mod tasks;
 
+use crate::command::access::{is_not_accessible, is_not_supported, not_accessible};
 use crate::command::context::CommandContext;
 use crate::command::copy_records::CopyRecords;
 use crate::command::dispatch::{DispatchedCommand, dispatch};
@@ -18,6 +19,7 @@ use crate::nexus::Nexus;
 use crate::nexus::ids::Ticket;
 use crate::nexus::inbox::{Completion, SessionEvent};
 use crate::nexus::registry::SessionSlot;
+use crate::pod_ports::PortState;
 use crate::session::budget::{MAX_PDUS, TurnBudget};
 use crate::session::tasks::{Task, TaskState, TaskTable};
 use crate::shared::Shared;
@@ -29,7 +31,7 @@ use iscsi::DataDigests;
 use iscsi::pdu::{AsyncEvent, TaskOutcome, WireLun};
 use iscsi::target_connection::{self, CloseReason, RequestId, TargetConnection, TargetTaskId};
 use scsi::inquiry::TargetPort;
-use scsi::{Lun, SenseFormat, Status};
+use scsi::{Lun, SenseFormat, Status, asc};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -346,6 +348,7 @@ impl Session {
             view: &self.view,
             port: &self.port,
             portals: &self.shared.portals,
+            units: &self.shared.units,
             copies: &self.copies,
         };
         let DispatchedCommand { attachment, step, class, bytes, requested, cost } = dispatch(&context, &command);
@@ -432,7 +435,7 @@ impl Session {
     fn finish(&mut self, task: Task, outcome: CommandOutcome) {
         self.reserved_bytes -= task.reserved_bytes;
         let outcome = match task.state {
-            TaskState::Active => outcome,
+            TaskState::Active => self.explained(&task.attachment, outcome),
             TaskState::AbortedBySession | TaskState::AbortedByOther => {
                 CommandOutcome { status: Status::TaskAborted, ..CommandOutcome::GOOD }
             }
@@ -454,6 +457,28 @@ impl Session {
         });
         let digests = task.digests.and_then(|digests| digests.get());
         self.answer(task.id, outcome, task.requested, digests, Some(&task.attachment));
+    }
+
+    /// Returns the outcome of a command for the host, which must learn of changed states of the
+    /// target ports before it sees an error because of them (SPC-4 5.15.2.1).
+    ///
+    /// A volume that two arrays serve may be missing in the engine while its content is being
+    /// replaced. A host would take LOGICAL UNIT NOT SUPPORTED for the end of the volume.
+    fn explained(&self, attachment: &Attachment, outcome: CommandOutcome) -> CommandOutcome {
+        let Some(sense) = outcome.sense.filter(|sense| is_not_accessible(sense.asc) || is_not_supported(sense)) else {
+            return outcome;
+        };
+        let (units, volume) = (&self.shared.units, attachment.unit.volume);
+        let is_shared = units.ports(&attachment.unit, attachment.content()).is_some();
+        if let Some(attention) = self.nexus.take_attention_of_code(volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED) {
+            return CommandOutcome::check(attention);
+        }
+        let is_connected = || self.view.iter().any(|attachment| attachment.unit.volume == volume);
+        let is_replaced = is_shared && is_not_supported(&sense) && is_connected();
+        match not_accessible(PortState::Transitioning).filter(|_| is_replaced) {
+            Some(transition) => CommandOutcome::check(transition),
+            None => outcome,
+        }
     }
 
     /// Returns the counters of a logical unit.

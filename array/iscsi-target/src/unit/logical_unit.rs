@@ -3,6 +3,7 @@
 use crate::nexus::Nexus;
 use crate::nexus::ids::NexusId;
 use crate::nexus::inbox::{AbortBarrier, SessionEvent};
+use crate::pod_ports::{PodPortStates, PodPorts};
 use crate::unit::limits::{GroupLimits, QosLimits, UnitLimits};
 use crate::unit::reservation::UnitReservations;
 use crate::unit::thresholds::{ThresholdState, Usage};
@@ -12,9 +13,9 @@ use parking_lot::Mutex;
 use scsi::mode::ModeSettings;
 use scsi::{Asc, Sense, SenseFormat, asc, persistent_reservation};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use types::ObjectId;
+use std::sync::{Arc, OnceLock};
+use types::{ObjectId, VolumeId};
 
 /// A logical unit.
 pub(crate) struct LogicalUnit {
@@ -23,6 +24,11 @@ pub(crate) struct LogicalUnit {
     pub(crate) reservations: UnitReservations,
     pub(crate) thresholds: Mutex<ThresholdState>,
     pub(crate) limits: UnitLimits,
+    /// States of the target ports when they were last read; `None` if no other array serves the
+    /// volume.
+    ports: Mutex<Option<PodPortStates>>,
+    /// If false, `ports` is `None`, and a command need not take the lock.
+    has_ports: AtomicBool,
     settings: Mutex<ModeSettings>,
     /// SWP and D_SENSE of `settings`. Every command reads them, without the lock.
     is_write_protected: AtomicBool,
@@ -37,6 +43,8 @@ impl LogicalUnit {
             reservations: UnitReservations::load(service, volume),
             thresholds: Mutex::default(),
             limits: UnitLimits::default(),
+            ports: Mutex::default(),
+            has_ports: AtomicBool::new(false),
             settings: Mutex::default(),
             is_write_protected: AtomicBool::new(false),
             has_descriptor_sense: AtomicBool::new(false),
@@ -121,6 +129,23 @@ impl LogicalUnit {
         self.raise(None, asc);
     }
 
+    /// Reads the states of the target ports with `read`. If they differ from those before, every
+    /// nexus gets a unit attention condition (SPC-4 5.15.2.1).
+    fn follow_ports(&self, read: impl Fn() -> Option<PodPortStates>) -> Option<PodPortStates> {
+        if !self.has_ports.load(Ordering::Acquire) && read().is_none() {
+            return None;
+        }
+        let mut ports = self.ports.lock();
+        // They are read under the lock, so that an older reading does not replace a newer one.
+        let now = read();
+        if *ports != now {
+            *ports = now;
+            self.has_ports.store(now.is_some(), Ordering::Release);
+            self.raise(None, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        }
+        now
+    }
+
     /// Applies the QoS limits and thresholds of the catalog, and the usage of the pool. `group`
     /// contains the limits of the volume group.
     fn follow(&self, state: &CatalogState, group: Option<Arc<QosLimits>>, service: &dyn Maintenance, pool: PoolSpace) {
@@ -167,6 +192,7 @@ impl std::fmt::Debug for LogicalUnit {
 pub(crate) struct LogicalUnits {
     service: Arc<dyn Service>,
     catalog: Arc<Catalog>,
+    pod_ports: OnceLock<Arc<dyn PodPorts>>,
     units: Mutex<HashMap<ObjectId, Arc<LogicalUnit>>>,
     group_limits: GroupLimits,
 }
@@ -174,7 +200,13 @@ pub(crate) struct LogicalUnits {
 impl LogicalUnits {
     /// Creates an empty table. `service` holds the stored reservations.
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>) -> Self {
-        Self { service, catalog, units: Mutex::default(), group_limits: GroupLimits::default() }
+        let (units, group_limits) = (Mutex::default(), GroupLimits::default());
+        Self { service, catalog, pod_ports: OnceLock::new(), units, group_limits }
+    }
+
+    /// Sets the pods that two arrays serve. Only the first call has an effect.
+    pub(crate) fn set_pod_ports(&self, ports: Arc<dyn PodPorts>) {
+        self.pod_ports.get_or_init(|| ports);
     }
 
     /// True if no volume of the array can be changed.
@@ -195,7 +227,28 @@ impl LogicalUnits {
 
     /// Applies the settings of the catalog and the usage of the pool to a unit.
     pub(crate) fn update(&self, unit: &LogicalUnit, state: &CatalogState, pool: PoolSpace) {
+        self.follow_catalog_ports(unit, state);
         unit.follow(state, self.group_limits.of_volume(state, unit.volume), &*self.service, pool);
+    }
+
+    /// Returns the states of the target ports for a unit with this content, after its nexuses were
+    /// notified of a change. `None` if no other array serves it.
+    #[inline]
+    pub(crate) fn ports(&self, unit: &LogicalUnit, content: VolumeId) -> Option<PodPortStates> {
+        let pods = self.pod_ports.get()?;
+        unit.follow_ports(|| pods.ports(content))
+    }
+
+    /// Notifies all nexuses of changed states of the target ports.
+    pub(crate) fn follow_all_ports(&self) {
+        let state = self.catalog.state();
+        self.all().iter().for_each(|unit| self.follow_catalog_ports(unit, &state));
+    }
+
+    fn follow_catalog_ports(&self, unit: &LogicalUnit, state: &CatalogState) {
+        if let Some(found) = state.volume_or_snapshot_by_id(unit.volume) {
+            self.ports(unit, found.id());
+        }
     }
 
     /// Forgets the units of volumes and snapshots that no longer exist, once no session uses them,

@@ -91,6 +91,12 @@ impl UnitReservations {
         reservations
     }
 
+    /// Returns true if there is a registration or a reservation, or one is being stored.
+    pub(crate) fn has_any(&self) -> bool {
+        let state = self.state.lock();
+        self.is_reserved.load(Ordering::Acquire) || state.pending.is_some() || !state.current.registrations().is_empty()
+    }
+
     fn update<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let result = act(&mut state);

@@ -37,6 +37,8 @@ pub struct Gate {
     is_full_for_values: AtomicBool,
     /// The engine has stopped after a drive error.
     is_stopped: AtomicBool,
+    /// The error of everything that accesses blocks.
+    error: Mutex<Option<OpError>>,
     /// Number of queries of the pool usage.
     queries: watch::Sender<u64>,
     /// Number of reads.
@@ -76,6 +78,7 @@ impl Gate {
             is_full: AtomicBool::new(false),
             is_full_for_values: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
+            error: Mutex::new(None),
             queries: watch::Sender::new(0),
             reads: AtomicU64::new(0),
             is_holding: Mutex::new(false),
@@ -119,6 +122,11 @@ impl Gate {
     /// Makes everything but reads fail, as after a drive error.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes everything that accesses blocks fail with this error, or succeed again.
+    pub fn fail(&self, error: Option<OpError>) {
+        *self.error.lock() = error;
     }
 
     /// Makes changes that store catalog values fail, or succeed again.
@@ -183,6 +191,14 @@ impl Gate {
         }
     }
 
+    /// Ends the blocked operations with an error, and blocks no more.
+    pub fn fail_blocked(&self, error: &OpError) {
+        *self.blocking.lock() = Blocking::Nothing;
+        for (_, tag, sink) in std::mem::take(&mut *self.blocked.lock()) {
+            sink.complete(tag, Err(error.clone()));
+        }
+    }
+
     /// Waits until `count` operations are blocked.
     pub async fn wait_blocked(&self, count: usize) {
         while self.blocked.lock().len() < count {
@@ -201,6 +217,11 @@ impl BlockService for Gate {
             && !matches!(op, Op::Read { .. } | Op::Status { .. })
         {
             return sink.complete(tag, Err(OpError::Stopped(reason)));
+        }
+        if let Some(error) = self.error.lock().clone()
+            && !matches!(op, Op::Change(_) | Op::Flush)
+        {
+            return sink.complete(tag, Err(error));
         }
         let takes_space = matches!(
             op,

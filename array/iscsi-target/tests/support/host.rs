@@ -274,17 +274,17 @@ impl Host {
     /// Takes all unit attentions of LUNs 1 and 2.
     pub async fn drain_attentions(&mut self) {
         for lun in [1, 2] {
-            while self.run(lun, Command::TestUnitReady).await != Ended::Good(Bytes::new()) {}
+            self.attentions(lun).await;
         }
     }
 
-    /// Takes all unit attentions of a LUN and returns their codes.
+    /// Takes all unit attentions of a LUN and returns their codes. It may be not ready afterwards.
     pub async fn attentions(&mut self, lun: u16) -> Vec<u16> {
         let mut attentions = Vec::new();
         loop {
             match self.run(lun, Command::TestUnitReady).await {
                 Ended::Check(SenseKey::UnitAttention, asc) => attentions.push(asc.0),
-                Ended::Good(_) | Ended::Conflict => return attentions,
+                Ended::Good(_) | Ended::Conflict | Ended::Check(SenseKey::NotReady, _) => return attentions,
                 other => panic!("TEST UNIT READY ended with {other:?}"),
             }
         }

@@ -11,7 +11,7 @@ pub use host::{Ended, Host};
 use catalog::{ArrayInit, Catalog, CatalogError, HostEdit, SecretKeys};
 use engine::Service;
 use engine::model::ModelEngine;
-use iscsi_target::{IscsiTarget, TargetConfig};
+use iscsi_target::{IscsiTarget, PodPorts, TargetConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use types::ObjectId;
@@ -39,9 +39,23 @@ impl Array {
 
     /// Starts an array on an engine that may already hold volumes.
     pub async fn start_on(engine: Arc<dyn Service>, config: TargetConfig) -> Self {
+        Self::start_as(1, engine, config, None).await
+    }
+
+    /// Starts an array that may serve volumes together with another array.
+    pub async fn start_with_pods(number: u8, pods: Arc<dyn PodPorts>) -> Self {
+        Self::start_as(number, Arc::new(ModelEngine::default()), TargetConfig::default(), Some(pods)).await
+    }
+
+    async fn start_as(
+        number: u8,
+        engine: Arc<dyn Service>,
+        config: TargetConfig,
+        pods: Option<Arc<dyn PodPorts>>,
+    ) -> Self {
         let gate = Arc::new(Gate::new(engine));
         let service: Arc<dyn Service> = gate.clone();
-        let init = ArrayInit { name: "array".to_owned(), number: 1, identity: [7; 16], now_ms: 0 };
+        let init = ArrayInit { name: "array".to_owned(), number, identity: [7; 16], now_ms: 0 };
         let opened = service.clone();
         let catalog = tokio::task::spawn_blocking(move || {
             let catalog = Catalog::open(opened, &init).expect("the catalog opens");
@@ -53,6 +67,10 @@ impl Array {
         });
         let catalog = catalog.await.expect("the catalog is open");
         let target = IscsiTarget::new(service.clone(), catalog.clone(), config);
+        let target = match pods {
+            Some(pods) => target.with_pod_ports(pods),
+            None => target,
+        };
         let address = target.listen(([127, 0, 0, 1], 0).into()).await.expect("a portal on loopback");
         Self { service, gate, catalog, target, address }
     }

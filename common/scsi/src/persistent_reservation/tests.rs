@@ -354,6 +354,8 @@ fn golden_reports() {
     assert_eq!(full[8..32], [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 44]);
     assert_eq!(full[32..], nexus(1).transport_id());
     assert_eq!(Reservations::default().read(InAction::ReadReservation), [0; 8]);
+    assert_eq!(Reservations::read_without_support(InAction::ReportCapabilities), [0, 8, 0, 0x80, 0, 0, 0, 0]);
+    assert_eq!(Reservations::read_without_support(InAction::ReadFullStatus), [0; 8]);
 }
 
 #[test]

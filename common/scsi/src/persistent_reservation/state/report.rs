@@ -30,6 +30,15 @@ impl Reservations {
         }
     }
 
+    /// Encodes the parameter data of a logical unit without persistent reservations: no key, no
+    /// reservation, no capability, and a valid mask without a type.
+    pub fn read_without_support(action: InAction) -> Vec<u8> {
+        match action {
+            InAction::ReportCapabilities => vec![0, 8, 0, TMV, 0, 0, 0, 0],
+            InAction::ReadKeys | InAction::ReadReservation | InAction::ReadFullStatus => vec![0; HEADER_BYTES],
+        }
+    }
+
     /// Prepends PRGENERATION and ADDITIONAL LENGTH to a body.
     fn with_header(&self, body: Vec<u8>) -> Vec<u8> {
         [self.generation.to_be_bytes().as_slice(), &to_u32(body.len()).to_be_bytes(), &body].concat()
