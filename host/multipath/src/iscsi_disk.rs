@@ -337,7 +337,8 @@ impl IscsiDisk {
                 RetryDecision::InDoubt => tokio::task::yield_now().await,
                 RetryDecision::Retry(pause) => wait(pause).await,
                 RetryDecision::QueryPort(pause) => {
-                    self.paths[path].query_port();
+                    // When one port ceases to serve, a port of another target may begin.
+                    self.paths.iter().for_each(Path::query_port);
                     wait(pause).await;
                 }
             }

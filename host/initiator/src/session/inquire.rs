@@ -131,6 +131,11 @@ impl Session {
     /// Opens a logical unit: queries its readiness, capacity, limits and designator.
     pub async fn open_unit(&mut self, lun: Lun) -> Result<LogicalUnit, RunError> {
         self.run(Request::new(lun, &Command::TestUnitReady)).await?;
+        self.describe_unit(lun).await
+    }
+
+    /// Queries capacity, limits and designator of a logical unit that need not be ready.
+    pub async fn describe_unit(&mut self, lun: Lun) -> Result<LogicalUnit, RunError> {
         let inquiry = self.inquiry(lun).await?;
         let capacity = self.read_capacity(lun).await?;
         let pages = unless_refused(self.vpd(lun, vpd::SUPPORTED_PAGES).await)?.unwrap_or_default();

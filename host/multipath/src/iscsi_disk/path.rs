@@ -188,6 +188,10 @@ impl Path {
 }
 
 impl Shared {
+    fn is_standby(&self) -> bool {
+        self.now.lock().state == PathState::Standby
+    }
+
     /// Changes the state of a session that was lost or established.
     fn transition(&self, state: PathState, group: Option<u16>, last_error: Option<String>) {
         let was_alive = self.now.lock().state > PathState::Dead;
@@ -309,6 +313,9 @@ impl Task {
         let mut token = 0u64;
         let mut watch = tokio::time::interval(WATCH_INTERVAL);
         watch.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let period = self.rules.standby_poll.max(Duration::from_millis(1));
+        let mut poll = tokio::time::interval_at((clock::now() + period).into(), period);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_heard = clock::now_with_sleep();
         if let Err(error) = self.set_user_timeout(session) {
             return ServeEnd::Lost(error);
@@ -320,6 +327,12 @@ impl Task {
                 biased;
                 _ = watch.tick(), if !open.is_empty() => {
                     if let Err(error) = self.check_deadlines(session, open, &mut last_heard).await {
+                        return ServeEnd::Lost(error);
+                    }
+                }
+                // A port that serves no data gets no commands, so nothing else shows its return.
+                _ = poll.tick(), if !is_leaving && self.shared.is_standby() => {
+                    if let Err(error) = self.query_port(session, open).await {
                         return ServeEnd::Lost(error);
                     }
                 }
@@ -357,6 +370,7 @@ impl Task {
         let mut next = first.ok_or(TryRecvError::Disconnected);
         // One clock read for all work that is taken without waiting.
         let mut now = clock::now_with_sleep();
+        let mut is_port_doubtful = false;
         while let Ok(work) = next {
             match work {
                 PathWork::Command(request, end, answer) => {
@@ -367,10 +381,7 @@ impl Task {
                     self.lifetime = Some(lifetime);
                     self.set_user_timeout(session)?;
                 }
-                PathWork::QueryPort => {
-                    self.query_port(session, open).await?;
-                    now = clock::now_with_sleep();
-                }
+                PathWork::QueryPort => is_port_doubtful = true,
                 PathWork::Manage(function, end, answer) => {
                     if let Some(outcome) = self.manage(session, open, function, end).await? {
                         // The caller may have dropped the receiver.
@@ -391,6 +402,9 @@ impl Task {
                 }
             }
             next = self.work.try_recv();
+        }
+        if is_port_doubtful {
+            self.query_port(session, open).await?;
         }
         Ok(if matches!(next, Err(TryRecvError::Disconnected)) { ServeMode::Dropped } else { ServeMode::Serving })
     }

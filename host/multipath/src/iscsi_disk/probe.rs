@@ -81,11 +81,16 @@ pub(super) async fn probe(config: &PathConfig, rules: &RetryRules) -> Result<(Se
 }
 
 async fn ask(session: &mut Session, config: &PathConfig) -> Result<Probe, RunError> {
-    let unit = session.open_unit(config.lun).await?;
+    let group = session.port_group(config.lun).await?;
+    let state = group.as_ref().map_or(PathState::Active, |group| PathState::of(group.state));
+    // A port that serves no data now may do so later.
+    let unit = match state {
+        PathState::Dead | PathState::Standby => session.describe_unit(config.lun).await?,
+        PathState::Unoptimized | PathState::Active => session.open_unit(config.lun).await?,
+    };
     let inquiry = session.inquiry(config.lun).await?;
     let serial = session.unit_serial(config.lun).await?.unwrap_or_default();
     let solid_state = session.is_solid_state(config.lun).await?;
-    let group = session.port_group(config.lun).await?;
     let copy = match session.copy_limits(config.lun).await {
         Ok(copy) => Some(copy),
         // A unit without copy limits may still copy; the limits of the command fields apply.
@@ -109,7 +114,6 @@ async fn ask(session: &mut Session, config: &PathConfig) -> Result<Probe, RunErr
         solid_state,
     };
     let limits = limits(&unit, copy.as_ref());
-    let state = group.as_ref().map_or(PathState::Active, |group| PathState::of(group.state));
     Ok(Probe { identity, unit, limits, state, group: group.map(|group| group.id) })
 }
 

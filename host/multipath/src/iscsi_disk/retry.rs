@@ -31,6 +31,8 @@ pub struct RetryRules {
     pub busy_retries: u32,
     /// Pause before each of these retries.
     pub busy_pause: Duration,
+    /// Interval at which a path whose port serves no data queries the state of the port.
+    pub standby_poll: Duration,
 }
 
 impl Default for RetryRules {
@@ -46,6 +48,7 @@ impl Default for RetryRules {
             conflict_pause: Duration::from_millis(20),
             busy_retries: 600,
             busy_pause: Duration::from_millis(50),
+            standby_poll: Duration::from_secs(1),
         }
     }
 }
@@ -62,7 +65,7 @@ pub(super) enum RetryDecision {
     Done(Bytes),
     /// The command was not executed: resend it after this pause.
     Retry(Duration),
-    /// The same, but query the state of the port first.
+    /// The same, but query the states of the ports first.
     QueryPort(Duration),
     /// It is unknown whether the command was executed.
     InDoubt,
