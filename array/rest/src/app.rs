@@ -7,6 +7,7 @@ use crate::change_watch::{Counts, Measured, watch_catalog};
 use crate::delivery::Delivery;
 use crate::limiter::LoginLimiter;
 use crate::measurements::Telemetry;
+use crate::pod_control::PodControl;
 use crate::scrub_schedule::ScrubSchedule;
 use crate::session::Sessions;
 use crate::space::SpaceAccounting;
@@ -17,7 +18,7 @@ use link::Links;
 use parking_lot::Mutex;
 use platform::LogLimit;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use telemetry::Subject;
 use tokio::sync::Semaphore;
 
@@ -50,6 +51,8 @@ pub struct App {
     pub(crate) drive: Drive,
     /// The connections to other arrays.
     pub(crate) links: Arc<Links>,
+    /// The pods that two arrays serve.
+    pod_control: OnceLock<Arc<dyn PodControl>>,
     pub(crate) space: SpaceAccounting,
     pub(crate) alerts: AlertMonitor,
     /// The queues of notices about alerts.
@@ -94,6 +97,7 @@ impl App {
             started_ms: platform::clock::unix_millis(),
             drive,
             links,
+            pod_control: OnceLock::new(),
             space,
             alerts,
             delivery,
@@ -106,6 +110,13 @@ impl App {
             login_log: LogLimit::default(),
             scrubs: ScrubSchedule::default(),
         })
+    }
+
+    /// Enables pods on two arrays. Later calls have no effect. Without it, pods are on this array
+    /// alone.
+    pub fn set_pod_control(&self, control: Arc<dyn PodControl>) {
+        // A second one would be a mistake of the program that changes nothing.
+        self.pod_control.set(control).ok();
     }
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.

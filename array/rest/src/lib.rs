@@ -42,6 +42,7 @@ mod metrics;
 mod oauth;
 mod openapi;
 mod performance;
+mod pod_control;
 mod pods;
 mod policies;
 mod protection;
@@ -71,6 +72,10 @@ mod web_hooks;
 pub use app::{App, Drive, Growth};
 pub use delivery_tasks::deliver_alerts;
 pub use measurements::Telemetry;
+pub use pod_control::{
+    MediatorState, PodArrayStatus, PodArrayView, PodControl, PodControlError, PodEvent, PodState, PodTieRule, PodView,
+    PodWait, PodWaitEvent,
+};
 pub use server::{SOCKET_FILE, ServeError, Server};
 pub use space::COUNT_PART;
 pub use tls::{IDENTITY_FILES, Identity, IdentityError};

@@ -1,0 +1,263 @@
+//! Pods that two arrays serve, as the server of this interface needs them: their state, and the
+//! requests of administrators. The owner of the pods implements it.
+
+use catalog::Pod;
+use thiserror::Error;
+
+/// Pods that two arrays serve.
+///
+/// A request returns when the pod has accepted or refused it; its effect may come later, and
+/// [`PodControl::view`] shows it.
+pub trait PodControl: Send + Sync {
+    /// Returns the state of a pod, or `None` if it is on this array alone. Does not block: lists
+    /// and alerts call it for each pod.
+    fn view(&self, pod: &Pod) -> Option<PodView>;
+
+    /// Brings a pod to a second array, a connected one with exactly this name. `mediator` is
+    /// `HOST` or `HOST:PORT`. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the pod stays on this array; nothing has changed then.
+    fn stretch(&self, pod: &Pod, array: &str, mediator: Option<&str>) -> Result<(), PodControlError>;
+
+    /// Removes a pod from the other array, which has exactly this name. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the other array keeps the pod.
+    fn unstretch(&self, pod: &Pod, array: &str) -> Result<(), PodControlError>;
+
+    /// Prefers an array of the pod, with exactly this name. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the preference stays.
+    fn prefer(&self, pod: &Pod, array: &str) -> Result<(), PodControlError>;
+
+    /// Uses the mediator at `HOST` or `HOST:PORT`, or none. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the mediator stays.
+    fn set_mediator(&self, pod: &Pod, mediator: Option<&str>) -> Result<(), PodControlError>;
+
+    /// Returns, as sentences, the changes and the safety that a forced promotion may lose now.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the pod cannot be promoted.
+    fn risk_of_promotion(&self, pod: &Pod) -> Result<String, PodControlError>;
+
+    /// Makes this array serve the pod although the protocol does not allow it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the pod cannot be promoted.
+    fn promote(&self, pod: &Pod) -> Result<(), PodControlError>;
+
+    /// Discards the content of this array, which has diverged. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the content is kept.
+    fn discard(&self, pod: &Pod) -> Result<(), PodControlError>;
+
+    /// Hands the pod over to the other array. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why this array continues.
+    fn resign(&self, pod: &Pod) -> Result<(), PodControlError>;
+}
+
+/// A request about a pod has failed. The texts are for administrators: lower case, without a full
+/// stop, such as "the other array is silent".
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PodControlError {
+    /// The pod is on this array alone.
+    #[error("the pod is on this array alone")]
+    NotStretched,
+    /// The state of the pod does not allow it. If an administrator can do something about it, the
+    /// reason says so.
+    #[error("{0}")]
+    Refused(String),
+    /// The array has failed.
+    #[error("{0}")]
+    System(String),
+}
+
+/// The state of a pod on two arrays, as this array has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodView {
+    /// State on this array.
+    pub state: PodState,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// Both arrays, this one first.
+    pub arrays: Vec<PodArrayView>,
+    /// The array that may continue without the other.
+    pub tie_rule: PodTieRule,
+    /// Both arrays are known to have the tie rule.
+    pub is_rule_in_force: bool,
+    /// Name of the preferred array.
+    pub preferred: String,
+    /// Address of the mediator, if the pod has one.
+    pub mediator: Option<String>,
+    /// Why the mediator does not answer this array, if so: lower case, without a full stop.
+    pub mediator_problem: Option<String>,
+    /// The event that the pod waits for, if it is not in full service.
+    pub waits_for: Option<PodWait>,
+    /// Why the other array does not take part, if it refuses to: lower case, without a full stop.
+    pub refusal: Option<String>,
+    /// Round trip to the other array in microseconds; none without a session.
+    pub rtt_us: Option<u64>,
+    /// The distance to the other array is simulated.
+    pub is_distance_simulated: bool,
+    /// Bytes that the other array lacks, if this array counts them.
+    pub behind_bytes: Option<u64>,
+    /// Commands of hosts that wait for the pod.
+    pub waiting_commands: u64,
+    /// Recent events, the newest last: milliseconds since 1970, and the event.
+    pub events: Vec<(u64, PodEvent)>,
+}
+
+/// One of the two arrays of a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodArrayView {
+    /// Id of the array.
+    pub id: String,
+    /// Name of the array.
+    pub name: String,
+    /// It is this array.
+    pub is_this: bool,
+    /// Its part in the pod.
+    pub status: PodArrayStatus,
+    /// It orders changes.
+    pub is_sequencer: bool,
+    /// The mediator as this array of the pod sees it.
+    pub mediator: MediatorState,
+    /// The part of the content that it has received, 0 to 1, while it receives content.
+    pub progress: Option<f64>,
+    /// Its content is of this time, in milliseconds since 1970, because it has no newer one.
+    pub frozen_at: Option<u64>,
+}
+
+/// State of a pod on an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PodState {
+    /// Both arrays hold the same content and serve.
+    Sync,
+    /// Neither array is known to serve: commands of hosts wait.
+    Paused,
+    /// This array serves alone.
+    Solo,
+    /// This array serves, and brings the other one into step.
+    Resync,
+    /// This array receives content.
+    Target,
+    /// This array has yielded to the other.
+    Lost,
+    /// The log of this array was damaged.
+    Hurt,
+    /// This array has served while the other one did so too.
+    Diverged,
+    /// The pod is being removed from an array.
+    Leaving,
+}
+
+/// Part of an array in the service of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PodArrayStatus {
+    /// Serves hosts.
+    Online,
+    /// Receives content.
+    Resyncing,
+    /// Does not serve.
+    Offline,
+    /// Not known.
+    Unknown,
+}
+
+/// State of a mediator for an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MediatorState {
+    /// Answers.
+    Online,
+    /// Does not answer.
+    Unreachable,
+    /// Not known, or the pod has none.
+    Unknown,
+}
+
+/// The array that may continue without the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PodTieRule {
+    /// The mediator decides.
+    Mediator,
+    /// Only the array with this name.
+    Only(String),
+}
+
+/// An event that a pod waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PodWait {
+    /// The event.
+    pub event: PodWaitEvent,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+/// The kinds of events that a pod waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PodWaitEvent {
+    /// The other array, which is silent.
+    Peer,
+    /// The other array, which alone may continue.
+    PeerThatMayContinue,
+    /// A report of the other array in this session.
+    PeerState,
+    /// The other array, which has to yield.
+    PeerYields,
+    /// An answer of the mediator.
+    Mediator,
+    /// The end of the other array's permission to answer reads.
+    LeaseEnd,
+    /// The end of changes that are under way.
+    Commit,
+    /// The tie rule, which has to be stored on both arrays.
+    RuleInForce,
+    /// The other array's list of blocks.
+    Mask,
+    /// Content that is on its way to the other array, or to this one.
+    Resync,
+    /// An array that serves, which has to bring this one into step.
+    Owner,
+    /// A decision of an administrator.
+    Administrator,
+}
+
+/// Something that an administrator should know of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PodEvent {
+    /// The other array is silent.
+    PeerSilent,
+    /// This array serves alone.
+    Alone,
+    /// This array has yielded.
+    Yielded,
+    /// Both arrays are in step.
+    InStep,
+    /// The other array has lost a part of its log, or its content is unknown: it gets all content.
+    PeerLostLog,
+    /// The mediator is lost.
+    MediatorLost,
+    /// The mediator is back.
+    MediatorBack,
+    /// An administrator has to decide.
+    AdministratorDecides,
+    /// Both arrays have served; this one has stopped.
+    Diverged,
+    /// The mediator's register is retired, or names the other array in a later epoch.
+    RegisterDisagrees,
+}
