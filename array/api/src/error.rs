@@ -144,6 +144,14 @@ pub enum ErrorCode {
     PodNotDestroyed,
     /// The pod has volumes.
     PodNotEmpty,
+    /// The pod is on this array alone.
+    PodNotStretched,
+    /// The pod is on two arrays, and has to be removed from one first.
+    PodStretched,
+    /// The state of the pod on two arrays does not allow the request.
+    PodRefused,
+    /// The call may lose data and needs `force`.
+    ForceRequired,
     /// The volumes of the pod would exceed its quota.
     QuotaExceeded,
     /// The volumes of the pod exceed the new quota.

@@ -55,7 +55,10 @@ pub use hardware::{Controller, Drive, Eth, Fc, Hardware, NetworkInterface, Port}
 pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity};
 pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
-pub use pod::{Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, QuotaLimit};
+pub use pod::{
+    Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, PodReplication, PodReplicationArray, PodReplicationEvent,
+    PodReplicationWait, QuotaLimit,
+};
 pub use policy::{
     Policy, PolicyMember, PolicyMemberEntry, PolicyMemberPost, PolicyPatch, PolicyRuleSnapshot,
     PolicyRuleSnapshotEntry, PolicyRuleSnapshotPost, TypedReference,

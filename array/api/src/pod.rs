@@ -11,7 +11,7 @@ pub struct Pod {
     pub id: String,
     /// Name.
     pub name: String,
-    /// Number of arrays that have the pod: always 1.
+    /// Number of arrays that have the pod: 1 or 2.
     pub array_count: u64,
     /// These arrays.
     pub arrays: Vec<PodArrayStatus>,
@@ -21,7 +21,7 @@ pub struct Pod {
     pub destroyed: bool,
     /// Whether the pod can be eradicated before its time.
     pub eradication_config: PodEradication,
-    /// Always empty: no other array can serve the pod.
+    /// The preferred array of a pod on two arrays; otherwise empty.
     pub failover_preferences: Vec<Reference>,
     /// Bytes stored for its volumes and snapshots; 0 before they are counted for the first time.
     pub footprint: u64,
@@ -29,7 +29,7 @@ pub struct Pod {
     pub link_source_count: u64,
     /// Always 0: pods are not linked.
     pub link_target_count: u64,
-    /// `purestorage`, the dialect's name of the default. No mediator is asked.
+    /// Address of the mediator; `purestorage`, the dialect's name of the default, if there is none.
     pub mediator: String,
     /// Always null.
     pub mediator_version: Option<String>,
@@ -57,17 +57,17 @@ pub struct PodArrayStatus {
     pub id: String,
     /// Name of the array.
     pub name: String,
-    /// Always null: the data of the pod is never frozen.
+    /// Time of the array's content in milliseconds since 1970, if it has no newer one.
     pub frozen_at: Option<u64>,
-    /// `unknown`: no mediator is asked.
+    /// The mediator as the array sees it: `online`, `unreachable`, or `unknown` without one.
     pub mediator_status: String,
     /// The array, in the form of later versions of the dialect.
     pub member: TypedReference,
-    /// Always false: there is no other array to which it could be preferred.
+    /// True if only this array may continue without the other.
     pub pre_elected: bool,
-    /// Always null: nothing is being brought into step.
+    /// The part of the content that the array has received, 0 to 1, while it receives content.
     pub progress: Option<f64>,
-    /// `online`.
+    /// `online`; `resyncing` while it receives content; `offline` if it does not serve; `unknown`.
     pub status: String,
 }
 
@@ -103,13 +103,15 @@ pub struct PodPatch {
     /// True destroys the pod, false recovers it and the volumes that were destroyed with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<bool>,
-    /// Only an empty list, which changes nothing.
+    /// The array to prefer, of a pod on two arrays: exactly one. An empty list changes nothing for
+    /// other pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover_preferences: Option<Vec<Reference>>,
     /// True allows a quota below the present usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_usage: Option<bool>,
-    /// Only `purestorage`, which changes nothing.
+    /// Address of the mediator of a pod on two arrays, `HOST` or `HOST:PORT`; `purestorage` or an
+    /// empty text for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mediator: Option<String>,
     /// New name. The names of the volumes follow.
@@ -132,4 +134,101 @@ pub enum QuotaLimit {
     Bytes(u64),
     /// An empty text: no quota.
     Text(String),
+}
+
+/// A pod on two arrays, as this array has it. (Ibid extension.)
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodReplication {
+    /// Unique id of the pod on this array.
+    pub id: String,
+    /// Name of the pod.
+    pub name: String,
+    /// State on this array.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("enum" = ["sync", "paused", "solo", "resync", "target", "lost", "hurt", "diverged", "leaving"]))
+    )]
+    pub state: String,
+    /// Begin of the state, in milliseconds since 1970.
+    pub since: u64,
+    /// State, cause and next step, in sentences.
+    pub explanation: String,
+    /// Both arrays, this one first.
+    pub arrays: Vec<PodReplicationArray>,
+    /// Decides which array may continue without the other: `mediator`, or `only` one array.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["mediator", "only"])))]
+    pub tie_rule: String,
+    /// Name of the only array that may continue, if the tie rule is `only`.
+    pub only: Option<String>,
+    /// True if both arrays are known to have the tie rule.
+    pub is_tie_rule_in_force: bool,
+    /// Name of the preferred array.
+    pub preferred: String,
+    /// Address of the mediator; null if the pod has none.
+    pub mediator: Option<String>,
+    /// Why the mediator does not answer this array.
+    pub mediator_problem: Option<String>,
+    /// The event that the pod waits for; null in full service.
+    pub waits_for: Option<PodReplicationWait>,
+    /// Why the other array does not take part.
+    pub refusal: Option<String>,
+    /// Round trip to the other array in microseconds; null without a session.
+    pub rtt_usec: Option<u64>,
+    /// True if the distance to the other array is simulated.
+    pub is_distance_simulated: bool,
+    /// Bytes that the other array lacks; null if this array does not count them.
+    pub behind_bytes: Option<u64>,
+    /// Commands of hosts that wait for the pod.
+    pub waiting_commands: u64,
+    /// Recent events, the newest last.
+    pub events: Vec<PodReplicationEvent>,
+}
+
+/// One of the two arrays of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodReplicationArray {
+    /// Id of the array.
+    pub id: String,
+    /// Name of the array.
+    pub name: String,
+    /// True for the array that answers the call.
+    pub is_this: bool,
+    /// True if the array orders changes.
+    pub is_sequencer: bool,
+    /// As in `arrays` of the pod.
+    pub status: String,
+    /// As in `arrays` of the pod.
+    pub mediator_status: String,
+    /// As in `arrays` of the pod.
+    pub progress: Option<f64>,
+    /// As in `arrays` of the pod.
+    pub frozen_at: Option<u64>,
+}
+
+/// An event that a pod waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodReplicationWait {
+    /// The kind of event, in snake case. Programs accept unknown ones.
+    pub event: String,
+    /// The event, in words.
+    pub message: String,
+    /// Begin of the wait, in milliseconds since 1970.
+    pub since: u64,
+    /// The end of the wait, in words.
+    pub ends: String,
+}
+
+/// An event in the life of a pod on two arrays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodReplicationEvent {
+    /// In milliseconds since 1970.
+    pub time: u64,
+    /// The kind of event, in snake case. Programs accept unknown ones.
+    pub event: String,
+    /// The event, in words.
+    pub message: String,
 }

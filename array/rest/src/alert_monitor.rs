@@ -1,9 +1,12 @@
 //! Alerts: conditions that need an administrator, such as low space or damaged data.
 
+use crate::alert_condition::{Code, Condition};
 use crate::clock_watch::ClockWatch;
 use crate::delivery::Delivery;
+use crate::pod_alerts::pod_conditions;
+use crate::pod_control::PodView;
 use api::Alert;
-use catalog::{Catalog, VolumeOrSnapshot};
+use catalog::{Catalog, Pod, VolumeOrSnapshot};
 use engine::{Health, Maintenance, PoolSpace};
 use link::{LinkConnection, LinkStatus};
 use notify::Event;
@@ -21,37 +24,6 @@ const CRITICAL_PERCENT: u64 = 90;
 const LINK_GRACE_MS: u64 = 3000;
 /// Number of closed alerts that are kept.
 const MAX_CLOSED: usize = 1000;
-
-/// The kinds of alert. The numbers are part of the REST API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Code {
-    PoolFills = 1,
-    VolumeFills = 2,
-    Damage = 3,
-    BackingFull = 4,
-    LogLoss = 5,
-    ClockJump = 6,
-    EngineStopped = 10,
-    HungIo = 11,
-    WritesRefused = 12,
-    LockedSecrets = 13,
-    Salvage = 14,
-    AuditPostponed = 15,
-    LinkLost = 16,
-}
-
-/// A condition that currently holds.
-struct Condition {
-    code: Code,
-    component: String,
-    severity: &'static str,
-    summary: String,
-    description: &'static str,
-    actual: Option<String>,
-    expected: Option<String>,
-    /// Start of the condition, in milliseconds since 1970, if it is known.
-    since: Option<u64>,
-}
 
 /// Evaluates the conditions of an array, and keeps its alerts since it started.
 pub(crate) struct AlertMonitor {
@@ -83,8 +55,10 @@ impl AlertMonitor {
 
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones. Puts all
     /// changes in the queues of their destinations.
-    pub(crate) fn update(&self, links: &[LinkConnection]) {
-        let (conditions, now_ms) = (self.conditions(links), clock::unix_millis());
+    pub(crate) fn update(&self, links: &[LinkConnection], pods: &[(Arc<Pod>, PodView)]) {
+        let now_ms = clock::unix_millis();
+        let mut conditions = self.conditions(links);
+        conditions.extend(pods.iter().flat_map(|(pod, view)| pod_conditions(pod, view, now_ms)));
         let new = {
             let mut alerts = self.alerts.lock();
             let new = alerts.update(conditions, now_ms);
@@ -447,6 +421,12 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
         Code::VolumeFills => "volume",
         Code::Damage | Code::LogLoss | Code::HungIo => "storage",
         Code::LockedSecrets => "host",
+        Code::PodAlone
+        | Code::PodNotServed
+        | Code::PodMediatorLost
+        | Code::PodRefused
+        | Code::PodFullResync
+        | Code::PodDiverged => "pod",
     };
     Alert {
         id: number.to_string(),

@@ -2,17 +2,17 @@
 
 use crate::access_token::AccessTokens;
 use crate::alert_monitor::AlertMonitor;
-use crate::change_feed::ChangeFeed;
+use crate::change_feed::{ChangeFeed, ChangeKind};
 use crate::change_watch::{Counts, Measured, watch_catalog};
 use crate::delivery::Delivery;
 use crate::limiter::LoginLimiter;
 use crate::measurements::Telemetry;
-use crate::pod_control::PodControl;
+use crate::pod_control::{PodControl, PodView};
 use crate::scrub_schedule::ScrubSchedule;
 use crate::session::Sessions;
 use crate::space::SpaceAccounting;
 use crate::token::MAX_SLOW_VERIFICATIONS;
-use catalog::Catalog;
+use catalog::{Catalog, Pod};
 use engine::Service;
 use link::Links;
 use parking_lot::Mutex;
@@ -119,9 +119,30 @@ impl App {
         self.pod_control.set(control).ok();
     }
 
+    /// Returns the pods that two arrays serve, if this array supports them.
+    pub(crate) fn pod_control(&self) -> Option<&dyn PodControl> {
+        self.pod_control.get().map(|control| &**control)
+    }
+
+    /// Returns the state of a pod that two arrays serve.
+    pub(crate) fn pod_view(&self, pod: &Pod) -> Option<PodView> {
+        self.pod_control()?.view(pod)
+    }
+
+    /// Returns the pods that two arrays serve, with their states.
+    fn pod_views(&self) -> Vec<(Arc<Pod>, PodView)> {
+        let state = self.catalog.state();
+        state.pods().filter_map(|pod| Some((pod.clone(), self.pod_view(pod)?))).collect()
+    }
+
+    /// Reports to streams of events that pods have changed.
+    pub(crate) fn note_pods(&self) {
+        self.changes.note(&[ChangeKind::Pods]);
+    }
+
     /// Opens alerts for new conditions, closes those that are over, and logs the new ones.
     pub fn update_alerts(&self) {
-        self.alerts.update(&self.links.connections());
+        self.alerts.update(&self.links.connections(), &self.pod_views());
     }
 
     /// Starts a scrub if the schedule of the array asks for one.
@@ -150,7 +171,10 @@ impl App {
             data: (space.changes, space.data),
             counted_ms: self.space.counted_ms(),
         };
-        self.changes.note(&self.measured.lock().changes(&self.telemetry, counts));
+        let mut measured = self.measured.lock();
+        let mut changed = measured.changes(&self.telemetry, counts);
+        changed.extend(measured.pods_changed(&self.pod_views()));
+        self.changes.note(&changed);
     }
 
     /// Counts the space of all volumes and keeps the figures. Blocks: reads all block maps. Returns

@@ -2,7 +2,8 @@
 
 use crate::change_feed::{ChangeFeed, ChangeKind};
 use crate::measurements::Telemetry;
-use catalog::{Catalog, CatalogPart};
+use crate::pod_control::PodView;
+use catalog::{Catalog, CatalogPart, Pod, PodId};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use telemetry::Subject;
@@ -46,6 +47,7 @@ pub(crate) struct Measured {
     was_active: bool,
     sessions: u64,
     counts: Counts,
+    pods: Vec<(PodId, PodView)>,
 }
 
 /// Numbers of the latest alert, write and count.
@@ -75,4 +77,20 @@ impl Measured {
         ];
         changed.into_iter().filter(|(is_changed, _)| *is_changed).map(|(_, kind)| kind).collect()
     }
+
+    /// Returns the kind of pods if a pod on two arrays changed since the last reading. Figures that
+    /// change all the time do not count.
+    pub(crate) fn pods_changed(&mut self, pods: &[(Arc<Pod>, PodView)]) -> Option<ChangeKind> {
+        let pods: Vec<_> = pods.iter().map(|(pod, view)| (pod.id, without_figures(view))).collect();
+        (std::mem::replace(&mut self.pods, pods) != self.pods).then_some(ChangeKind::Pods)
+    }
+}
+
+/// Returns the state without the figures of the moment. Progress counts in percent.
+fn without_figures(view: &PodView) -> PodView {
+    let mut view = PodView { rtt_us: None, behind_bytes: None, waiting_commands: 0, ..view.clone() };
+    for array in &mut view.arrays {
+        array.progress = array.progress.map(|progress| (progress * 100.0).floor());
+    }
+    view
 }

@@ -8,6 +8,7 @@
 mod absent;
 mod access_token;
 mod admins;
+mod alert_condition;
 mod alert_monitor;
 mod alerts;
 mod api_clients;
@@ -42,7 +43,11 @@ mod metrics;
 mod oauth;
 mod openapi;
 mod performance;
+mod pod_alerts;
+mod pod_arrays;
 mod pod_control;
+mod pod_replication;
+mod pod_words;
 mod pods;
 mod policies;
 mod protection;
@@ -73,7 +78,7 @@ pub use app::{App, Drive, Growth};
 pub use delivery_tasks::deliver_alerts;
 pub use measurements::Telemetry;
 pub use pod_control::{
-    MediatorState, PodArrayStatus, PodArrayView, PodControl, PodControlError, PodEvent, PodState, PodTieRule, PodView,
+    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule, PodView,
     PodWait, PodWaitEvent,
 };
 pub use server::{SOCKET_FILE, ServeError, Server};

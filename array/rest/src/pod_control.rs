@@ -1,6 +1,8 @@
 //! Pods that two arrays serve, as the server of this interface needs them: their state, and the
 //! requests of administrators. The owner of the pods implements it.
 
+use crate::error::RestError;
+use api::ErrorCode;
 use catalog::Pod;
 use thiserror::Error;
 
@@ -87,6 +89,18 @@ pub enum PodControlError {
     System(String),
 }
 
+impl PodControlError {
+    /// Returns the error of a request: the pod cannot be `done`, such as "promoted".
+    pub(crate) fn about(&self, pod: &Pod, done: &str) -> RestError {
+        let message = format!("Pod {} cannot be {done}: {self}.", pod.name);
+        match self {
+            Self::NotStretched => RestError::about(ErrorCode::PodNotStretched, &pod.name, message),
+            Self::Refused(_) => RestError::about(ErrorCode::PodRefused, &pod.name, message),
+            Self::System(_) => RestError::Internal(message),
+        }
+    }
+}
+
 /// The state of a pod on two arrays, as this array has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodView {
@@ -132,7 +146,7 @@ pub struct PodArrayView {
     /// It is this array.
     pub is_this: bool,
     /// Its part in the pod.
-    pub status: PodArrayStatus,
+    pub status: PodPart,
     /// It orders changes.
     pub is_sequencer: bool,
     /// The mediator as this array of the pod sees it.
@@ -168,7 +182,7 @@ pub enum PodState {
 
 /// Part of an array in the service of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PodArrayStatus {
+pub enum PodPart {
     /// Serves hosts.
     Online,
     /// Receives content.

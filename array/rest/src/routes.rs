@@ -3,8 +3,8 @@
 use crate::call::Action;
 use crate::{
     admins, alerts, api_clients, array_connections, arrays, audit, connections, contract, hardware, host_groups, hosts,
-    openapi, performance, pods, policies, protection, scrub, snapshots, snmp_managers, syslog_servers, tags,
-    volume_groups, volumes, watchers, web_hooks,
+    openapi, performance, pod_arrays, pod_replication, pods, policies, protection, scrub, snapshots, snmp_managers,
+    syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -144,10 +144,14 @@ pub(crate) const ROUTES: &[Route] = &[
     storage("POST", "/pods", pods::create),
     storage("PATCH", "/pods", pods::change),
     storage("DELETE", "/pods", pods::remove),
-    read("/pods/arrays", pods::arrays),
-    storage("POST", "/pods/arrays", pods::stretch),
-    storage("DELETE", "/pods/arrays", pods::unstretch),
+    read("/pods/arrays", pod_arrays::list),
+    storage("POST", "/pods/arrays", pod_arrays::stretch),
+    storage("DELETE", "/pods/arrays", pod_arrays::unstretch),
+    storage("POST", "/pods/discard", pod_replication::discard),
     read("/pods/performance", performance::of_pods),
+    storage("POST", "/pods/promote", pod_replication::promote),
+    read("/pods/replication", pod_replication::list),
+    storage("POST", "/pods/resign", pod_replication::resign),
     read("/pods/space", pods::space),
     read("/ports", hardware::ports),
     read("/ports/performance", performance::of_ports),

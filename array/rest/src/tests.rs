@@ -17,6 +17,7 @@ mod rest1;
 mod roles;
 mod snapshots;
 mod space;
+mod stretched;
 mod wire;
 
 use crate::app::App;

@@ -1446,6 +1446,10 @@ export type ErrorCode =
   | "pod_destroyed"
   | "pod_not_destroyed"
   | "pod_not_empty"
+  | "pod_not_stretched"
+  | "pod_stretched"
+  | "pod_refused"
+  | "force_required"
   | "quota_exceeded"
   | "quota_below_usage"
   | "other_group"
@@ -2098,7 +2102,7 @@ export interface Performance {
  */
 export interface Pod {
   /**
-   * Number of arrays that have the pod: always 1.
+   * Number of arrays that have the pod: 1 or 2.
    */
   array_count: number;
   /**
@@ -2118,7 +2122,7 @@ export interface Pod {
    */
   eradication_config: PodEradication;
   /**
-   * Always empty: no other array can serve the pod.
+   * The preferred array of a pod on two arrays; otherwise empty.
    */
   failover_preferences: Reference[];
   /**
@@ -2138,7 +2142,7 @@ export interface Pod {
    */
   link_target_count: number;
   /**
-   * `purestorage`, the dialect's name of the default. No mediator is asked.
+   * Address of the mediator; `purestorage`, the dialect's name of the default, if there is none.
    */
   mediator: string;
   /**
@@ -2184,7 +2188,7 @@ export interface Pod {
  */
 export interface PodArrayStatus {
   /**
-   * Always null: the data of the pod is never frozen.
+   * Time of the array's content in milliseconds since 1970, if it has no newer one.
    */
   frozen_at: number | null;
   /**
@@ -2192,7 +2196,7 @@ export interface PodArrayStatus {
    */
   id: string;
   /**
-   * `unknown`: no mediator is asked.
+   * The mediator as the array sees it: `online`, `unreachable`, or `unknown` without one.
    */
   mediator_status: string;
   /**
@@ -2204,15 +2208,15 @@ export interface PodArrayStatus {
    */
   name: string;
   /**
-   * Always false: there is no other array to which it could be preferred.
+   * True if only this array may continue without the other.
    */
   pre_elected: boolean;
   /**
-   * Always null: nothing is being brought into step.
+   * The part of the content that the array has received, 0 to 1, while it receives content.
    */
   progress: number | null;
   /**
-   * `online`.
+   * `online`; `resyncing` while it receives content; `offline` if it does not serve; `unknown`.
    */
   status: string;
 }
@@ -2236,7 +2240,8 @@ export interface PodPatch {
    */
   destroyed?: boolean | null;
   /**
-   * Only an empty list, which changes nothing.
+   * The array to prefer, of a pod on two arrays: exactly one. An empty list changes nothing for
+   * other pods.
    */
   failover_preferences?: ReferenceInput[] | null;
   /**
@@ -2244,7 +2249,8 @@ export interface PodPatch {
    */
   ignore_usage?: boolean | null;
   /**
-   * Only `purestorage`, which changes nothing.
+   * Address of the mediator of a pod on two arrays, `HOST` or `HOST:PORT`; `purestorage` or an
+   * empty text for none.
    */
   mediator?: string | null;
   /**
@@ -2277,6 +2283,166 @@ export interface PodPost {
    * Pod to clone, with its volumes.
    */
   source?: ReferenceInput | null;
+}
+
+/**
+ * A pod on two arrays, as this array has it. (Ibid extension.)
+ */
+export interface PodReplication {
+  /**
+   * Both arrays, this one first.
+   */
+  arrays: PodReplicationArray[];
+  /**
+   * Bytes that the other array lacks; null if this array does not count them.
+   */
+  behind_bytes: number | null;
+  /**
+   * Recent events, the newest last.
+   */
+  events: PodReplicationEvent[];
+  /**
+   * State, cause and next step, in sentences.
+   */
+  explanation: string;
+  /**
+   * Unique id of the pod on this array.
+   */
+  id: string;
+  /**
+   * True if the distance to the other array is simulated.
+   */
+  is_distance_simulated: boolean;
+  /**
+   * True if both arrays are known to have the tie rule.
+   */
+  is_tie_rule_in_force: boolean;
+  /**
+   * Address of the mediator; null if the pod has none.
+   */
+  mediator: string | null;
+  /**
+   * Why the mediator does not answer this array.
+   */
+  mediator_problem: string | null;
+  /**
+   * Name of the pod.
+   */
+  name: string;
+  /**
+   * Name of the only array that may continue, if the tie rule is `only`.
+   */
+  only: string | null;
+  /**
+   * Name of the preferred array.
+   */
+  preferred: string;
+  /**
+   * Why the other array does not take part.
+   */
+  refusal: string | null;
+  /**
+   * Round trip to the other array in microseconds; null without a session.
+   */
+  rtt_usec: number | null;
+  /**
+   * Begin of the state, in milliseconds since 1970.
+   */
+  since: number;
+  /**
+   * State on this array.
+   */
+  state: "sync" | "paused" | "solo" | "resync" | "target" | "lost" | "hurt" | "diverged" | "leaving";
+  /**
+   * Decides which array may continue without the other: `mediator`, or `only` one array.
+   */
+  tie_rule: "mediator" | "only";
+  /**
+   * Commands of hosts that wait for the pod.
+   */
+  waiting_commands: number;
+  /**
+   * The event that the pod waits for; null in full service.
+   */
+  waits_for: PodReplicationWait | null;
+}
+
+/**
+ * One of the two arrays of a pod.
+ */
+export interface PodReplicationArray {
+  /**
+   * As in `arrays` of the pod.
+   */
+  frozen_at: number | null;
+  /**
+   * Id of the array.
+   */
+  id: string;
+  /**
+   * True if the array orders changes.
+   */
+  is_sequencer: boolean;
+  /**
+   * True for the array that answers the call.
+   */
+  is_this: boolean;
+  /**
+   * As in `arrays` of the pod.
+   */
+  mediator_status: string;
+  /**
+   * Name of the array.
+   */
+  name: string;
+  /**
+   * As in `arrays` of the pod.
+   */
+  progress: number | null;
+  /**
+   * As in `arrays` of the pod.
+   */
+  status: string;
+}
+
+/**
+ * An event in the life of a pod on two arrays.
+ */
+export interface PodReplicationEvent {
+  /**
+   * The kind of event, in snake case. Programs accept unknown ones.
+   */
+  event: string;
+  /**
+   * The event, in words.
+   */
+  message: string;
+  /**
+   * In milliseconds since 1970.
+   */
+  time: number;
+}
+
+/**
+ * An event that a pod waits for.
+ */
+export interface PodReplicationWait {
+  /**
+   * The end of the wait, in words.
+   */
+  ends: string;
+  /**
+   * The kind of event, in snake case. Programs accept unknown ones.
+   */
+  event: string;
+  /**
+   * The event, in words.
+   */
+  message: string;
+  /**
+   * Begin of the wait, in milliseconds since 1970.
+   */
+  since: number;
 }
 
 /**
@@ -3982,6 +4148,7 @@ export interface Lists {
   '/pods': Pod;
   '/pods/arrays': Member;
   '/pods/performance': Performance;
+  '/pods/replication': PodReplication;
   '/pods/space': NamedSpace;
   '/policies': Policy;
   '/policies/members': PolicyMember;

@@ -7,6 +7,12 @@ use std::time::Duration;
 
 /// An array whose links listen, in the runtime of the test.
 fn listening(name: &str, identity: &[u8; 16], runtime: &tokio::runtime::Runtime) -> (Rest, String) {
+    let (app, address) = listening_app(name, identity, runtime);
+    (Rest::of(app), address)
+}
+
+/// The state of such an array, and the address of its links.
+pub(super) fn listening_app(name: &str, identity: &[u8; 16], runtime: &tokio::runtime::Runtime) -> (Arc<App>, String) {
     let engine: Arc<dyn Service> = Arc::new(ModelEngine::default());
     let init = ArrayInit { name: name.into(), number: 1, identity: *identity, now_ms: 1_000 };
     let catalog = Arc::new(Catalog::open(engine.clone(), &init).unwrap());
@@ -16,19 +22,18 @@ fn listening(name: &str, identity: &[u8; 16], runtime: &tokio::runtime::Runtime)
     let links = links(catalog.clone());
     runtime.block_on(links.start(Some(([127, 0, 0, 1], 0).into()))).unwrap();
     let address = links.listening().unwrap().to_string();
-    let app = App::new(catalog, engine, Vec::new(), Telemetry::default(), "0.0.0", drive, links);
-    (Rest::of(app), address)
+    (App::new(catalog, engine, Vec::new(), Telemetry::default(), "0.0.0", drive, links), address)
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-fn key(rest: &Rest) -> String {
+pub(super) fn key(rest: &Rest) -> String {
     rest.items("GET", "array-connections/connection-key", "")[0]["connection_key"].as_str().unwrap().to_owned()
 }
 
-fn wait_connected(rest: &Rest) -> Value {
+pub(super) fn wait_connected(rest: &Rest) -> Value {
     for _ in 0..3000 {
         let link = rest.items("GET", "array-connections", "").remove(0);
         if link["status"] == "connected" && !link["rtt"].is_null() {

@@ -22,6 +22,7 @@ const FLAGS: &[&str] = &[
     "encrypted",
     "ended",
     "eradicate_contents",
+    "force",
     "overwrite",
     "refresh",
     "replicate",
@@ -173,7 +174,11 @@ fn pod_resources() -> Vec<Resource> {
     vec![
         resource::<Pod>("/pods").post::<PodPost>().patch::<PodPatch>(),
         resource::<Member>("/pods/arrays"),
+        resource::<PodReplication>("/pods/discard"),
         resource::<Performance>("/pods/performance"),
+        resource::<PodReplication>("/pods/promote"),
+        resource::<PodReplication>("/pods/replication"),
+        resource::<PodReplication>("/pods/resign"),
         resource::<NamedSpace>("/pods/space"),
     ]
 }
