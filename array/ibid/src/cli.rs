@@ -18,7 +18,7 @@ pub(crate) use delivery::{
 pub(crate) use link::LinkCommand;
 pub(crate) use lists::{ListArgs, MonitorArgs, Names};
 pub(crate) use mediator::MediatorCommand;
-pub(crate) use pod::{ContentsArgs, PodCommand};
+pub(crate) use pod::{ConfirmArgs, ContentsArgs, PodCommand, StretchedCommand};
 pub(crate) use policy::{MemberArgs, PolicyCommand, RuleArgs};
 pub(crate) use vgroup::VolumeGroupCommand;
 

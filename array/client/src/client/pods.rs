@@ -2,7 +2,7 @@
 
 use super::{Client, Listing};
 use crate::ClientError;
-use api::{Pod, PodPatch, PodPost, Reference, Volume, VolumePatch};
+use api::{Member, Pod, PodPatch, PodPost, PodReplication, Reference, Volume, VolumePatch};
 use ureq::http::Method;
 
 impl Client {
@@ -38,5 +38,40 @@ impl Client {
     pub fn move_volumes_to_pod(&self, names: &[String], pod: &str) -> Result<Vec<Volume>, ClientError> {
         let patch = VolumePatch { pod: Some(Reference::named(pod)), ..VolumePatch::default() };
         self.change_volumes(names, &patch)
+    }
+
+    /// Lists the pods on two arrays, only these unless `names` is empty.
+    pub fn pod_replication(&self, names: &[String]) -> Result<Vec<PodReplication>, ClientError> {
+        self.named("pods/replication", &Listing { names, ..Listing::default() })
+    }
+
+    /// Brings a pod to another array. Returns before the content has arrived.
+    pub fn stretch_pod(&self, pod: &str, array: &str, mediator: Option<&str>) -> Result<Member, ClientError> {
+        let mut parameters = vec![("group_names", pod), ("member_names", array)];
+        parameters.extend(mediator.map(|mediator| ("mediator", mediator)));
+        self.one(Method::POST, "pods/arrays", &parameters, None::<&()>)
+    }
+
+    /// Removes a pod from the other array. Returns before the array has left.
+    pub fn unstretch_pod(&self, pod: &str, array: &str) -> Result<(), ClientError> {
+        let parameters = [("group_names", pod), ("member_names", array)];
+        self.call(Method::DELETE, "pods/arrays", &parameters, None::<&()>).map(|_| ())
+    }
+
+    /// Makes the array serve a pod although the protocol does not allow it. Without `force`, the
+    /// refusal says what may be lost.
+    pub fn promote_pod(&self, pod: &str, force: bool) -> Result<Vec<PodReplication>, ClientError> {
+        let force = if force { "true" } else { "false" };
+        self.all(Method::POST, "pods/promote", &[("names", pod), ("force", force)], None::<&()>)
+    }
+
+    /// Hands a pod over to the other array.
+    pub fn resign_pod(&self, pod: &str) -> Result<Vec<PodReplication>, ClientError> {
+        self.all(Method::POST, "pods/resign", &[("names", pod)], None::<&()>)
+    }
+
+    /// Discards the content of a pod that has diverged on the array.
+    pub fn discard_pod(&self, pod: &str) -> Result<Vec<PodReplication>, ClientError> {
+        self.all(Method::POST, "pods/discard", &[("names", pod)], None::<&()>)
     }
 }

@@ -3,6 +3,7 @@
 mod account;
 mod api_client;
 mod array;
+mod confirm;
 mod delivery;
 mod health;
 mod host;
@@ -12,8 +13,10 @@ mod pod;
 mod policy;
 mod secret;
 mod snap;
+mod stretched;
 mod vgroup;
 mod volume;
+mod wait;
 
 pub(crate) use account::account;
 pub(crate) use api_client::api_client;

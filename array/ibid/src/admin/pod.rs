@@ -1,5 +1,6 @@
 //! `ibid pod`.
 
+use super::stretched;
 use super::volume::state;
 use crate::access::{self, Access};
 use crate::admin::monitor::monitor;
@@ -32,8 +33,12 @@ pub(crate) fn pod(access: &Access, as_json: bool, command: PodCommand) -> Result
             let post = PodPost { source: Some(Reference::named(source)), ..post };
             show(form, &client.create_pods(&[name], &post)?)
         }
-        PodCommand::List { names, destroyed, all, list } => {
+        PodCommand::Stretched(command) => stretched::run(&client, as_json, command),
+        PodCommand::List { names, destroyed, all, replication, list } => {
             let listing = list.listing(&names, if all { None } else { Some(destroyed) });
+            if replication {
+                return stretched::list(&client, ListForm::new(as_json, list.csv), &client.pods(&listing)?);
+            }
             show(ListForm::new(as_json, list.csv), &client.pods(&listing)?)
         }
         PodCommand::Monitor { names, args } => monitor(&client, as_json, Monitored::Pods, &names, &args),

@@ -25,6 +25,9 @@ pub(crate) enum PodCommand {
         /// List destroyed pods as well
         #[arg(long)]
         all: bool,
+        /// List only pods on two arrays, with their state
+        #[arg(long)]
+        replication: bool,
         #[command(flatten)]
         list: ListArgs,
     },
@@ -76,6 +79,99 @@ pub(crate) enum PodCommand {
     Recover(Names),
     /// Remove destroyed pods permanently, now
     Eradicate(ContentsArgs),
+    #[command(flatten)]
+    Stretched(StretchedCommand),
+}
+
+/// Commands about pods on two arrays.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StretchedCommand {
+    /// Bring a pod to a second array, which then serves it as well
+    ///
+    /// The array has to be connected (`ibid array connect`). The command waits until both arrays
+    /// are in step; Ctrl-C ends only the wait. Hosts use the pod all the time.
+    #[command(after_help = "Example: ibid pod stretch dc1 beta --mediator 192.0.2.9")]
+    Stretch {
+        /// Pod
+        pod: String,
+        /// Connected array
+        array: String,
+        /// Mediator, which decides if the arrays lose each other
+        #[arg(long, value_name = "HOST[:PORT]")]
+        mediator: Option<String>,
+        /// Return at once
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Remove a pod from the other array
+    ///
+    /// The other array discards its content of the pod. The command waits until it has left;
+    /// Ctrl-C ends only the wait.
+    Unstretch {
+        /// Pod
+        pod: String,
+        /// The other array
+        array: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+        /// Return at once
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Set the array that should continue if the arrays lose each other
+    Prefer {
+        /// Pod
+        pod: String,
+        /// One of its two arrays
+        array: String,
+    },
+    /// Set the mediator of a pod
+    #[command(after_help = "Example: ibid pod mediator dc1 192.0.2.9:8118")]
+    Mediator {
+        /// Pod
+        pod: String,
+        /// HOST or HOST:PORT; none for no mediator
+        address: String,
+    },
+    /// Explain the state of a pod, its cause and its end
+    Why {
+        /// Pod
+        pod: String,
+    },
+    /// Serve a pod here although the protocol does not allow it
+    ///
+    /// For the case that the other array is lost for good. The command first says what may be
+    /// lost, and asks.
+    #[command(after_help = "Example: ibid pod promote dc1 --force")]
+    Promote {
+        /// Pod
+        pod: String,
+        /// Accept that changes may be lost
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
+    /// Hand a pod over to the other array
+    Resign {
+        /// Pod
+        pod: String,
+    },
+    /// Discard the content of this array of a pod that has diverged
+    Discard {
+        /// Pod
+        pod: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
+}
+
+/// The confirmation of a change that cannot be undone.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ConfirmArgs {
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// Pods to remove, empty or not.

@@ -280,3 +280,31 @@ fn help_has_examples() {
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{words:?}");
     }
 }
+
+#[test]
+fn pods_on_two_arrays_need_confirmation() {
+    let array = Array::new("stretched");
+    array.text("pod create dc1");
+    assert_eq!(array.text("pod why dc1"), "Pod dc1 is on this array alone; it waits for nothing.\n");
+    assert!(array.text("pod list --replication").starts_with("NAME  VOLUMES  SIZE  STATE  ARRAYS  TIE RULE"));
+    assert_eq!(array.json("pod list --replication").as_array().unwrap().len(), 0);
+    let refused = array.refused("pod stretch dc1 beta --mediator 192.0.2.9");
+    assert!(refused.contains("Pod dc1 cannot be stretched to beta"), "{refused}");
+    for (command, question) in
+        [("unstretch dc1 beta", "Remove pod dc1 from beta?"), ("discard dc1", "Discard the content of pod dc1")]
+    {
+        let refused = array.refused(&format!("pod {command}"));
+        assert!(refused.contains(question) && refused.contains("hint: add --yes to confirm it"), "{refused}");
+    }
+    let confirmed = array.refused("pod unstretch dc1 beta --yes");
+    assert!(confirmed.contains("Pod dc1 is not on array beta."), "{confirmed}");
+    for command in ["promote dc1", "promote dc1 --force --yes", "resign dc1", "discard dc1 --yes"] {
+        let alone = array.refused(&format!("pod {command}"));
+        let expected = "the pod is on this array alone.\nhint: run `ibid pod stretch POD ARRAY`";
+        assert!(alone.contains(expected), "{command}: {alone}");
+    }
+    assert!(array.refused("pod prefer dc1 beta").contains("need a second array"));
+    assert!(array.refused("pod mediator dc1 192.0.2.9").contains("needs a second array"));
+    assert_eq!(array.text("pod mediator dc1 none"), "", "nothing changes");
+    assert!(array.refused("pod why dc9").contains("Pod does not exist."));
+}

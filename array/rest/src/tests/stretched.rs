@@ -12,9 +12,9 @@ use serde_json::json;
 
 /// A double of the pods: one state for the pod `p`, and the requests in order.
 #[derive(Default)]
-struct Double {
-    view: Mutex<Option<PodView>>,
-    requests: Mutex<Vec<String>>,
+pub(super) struct Double {
+    pub(super) view: Mutex<Option<PodView>>,
+    pub(super) requests: Mutex<Vec<String>>,
     refusal: Mutex<Option<PodControlError>>,
 }
 
@@ -74,7 +74,7 @@ fn array(name: &str, is_this: bool) -> PodArrayView {
     }
 }
 
-fn in_step() -> PodView {
+pub(super) fn in_step() -> PodView {
     PodView {
         state: PodState::Sync,
         since_ms: 1_000,

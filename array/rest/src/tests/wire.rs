@@ -1,9 +1,10 @@
 //! The complete path: the client over TCP, TLS and HTTP.
 
+use super::stretched::{Double, in_step};
 use super::*;
 use crate::server::Timeouts;
 use crate::{Identity, SOCKET_FILE, Server};
-use api::{HostPatch, HostPost, VolumePatch, VolumePost};
+use api::{ErrorCode, HostPatch, HostPost, PodPost, VolumePatch, VolumePost};
 use client::{Client, ClientError, HostsAndVolumes, Listing, Trust};
 use platform::files;
 use platform::net::Stream;
@@ -124,6 +125,30 @@ fn errors_reach_the_client_with_code_and_context() {
     assert_eq!(errors[0].message, "Volume does not exist.");
     let wrong = Client::new(&served.url, "wrong", &Trust::AnyCertificate).unwrap();
     assert!(matches!(wrong.array(), Err(ClientError::Unauthorized)));
+}
+
+#[test]
+fn client_changes_pods_on_two_arrays() {
+    let array = Served::new("stretched");
+    let double = Arc::<Double>::default();
+    array.app.set_pod_control(double.clone());
+    let client = array.local_client();
+    client.create_pods(&["p".to_owned()], &PodPost::default()).unwrap();
+    let code = |error: ClientError| match error {
+        ClientError::Refused(errors) => errors[0].code,
+        other => panic!("{other}"),
+    };
+    assert_eq!(code(client.stretch_pod("p", "beta", Some("m")).unwrap_err()), ErrorCode::ArrayConnectionNotFound);
+    assert!(client.pod_replication(&[]).unwrap().is_empty());
+    *double.view.lock() = Some(in_step());
+    let found = client.pod_replication(&["p".to_owned()]).unwrap();
+    assert_eq!((found[0].state.as_str(), found[0].arrays[1].name.as_str()), ("sync", "beta"));
+    assert_eq!(code(client.promote_pod("p", false).unwrap_err()), ErrorCode::ForceRequired);
+    assert_eq!(client.promote_pod("p", true).unwrap()[0].name, "p");
+    client.resign_pod("p").unwrap();
+    client.discard_pod("p").unwrap();
+    client.unstretch_pod("p", "beta").unwrap();
+    assert_eq!(*double.requests.lock(), ["p: promote", "p: resign", "p: discard", "p: unstretch from beta"]);
 }
 
 #[test]
