@@ -78,6 +78,8 @@ impl Offers for OneVolume {
     fn offer(&self, stream: StreamId) -> Option<Bytes> {
         self.image(stream)
     }
+    fn described(&self, _: StreamId, _: &[u8]) {}
+
     fn refused(&self, _: StreamId, reason: &str) {
         panic!("the pod is refused: {reason}");
     }

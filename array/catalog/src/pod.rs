@@ -55,6 +55,16 @@ pub struct PodStretch {
     /// Whether the other array continues if both could.
     #[serde(default, skip_serializing_if = "is_default")]
     pub prefers_peer: bool,
+    /// Number of the last change of the mediator or of the preference. The newer settings count at
+    /// both arrays.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub settings: u64,
+    /// Key of the pod's register at a mediator: 32 hexadecimal digits, equal on both arrays.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub register: String,
+    /// Whether the pod was on this array when it was stretched.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_origin: bool,
     /// Name of the pod at the other array, if the name was taken here.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shared_name: Option<String>,

@@ -109,8 +109,19 @@ impl IscsiTarget {
     /// reservations: those of the volume would hold on this array, and no host could end them. A
     /// host can reserve until [`PodPorts::ports`] has states for the volume, so the answer counts
     /// only after that, while the other array does not serve it yet.
-    pub fn has_reservations(&self, volume: VolumeId) -> bool {
+    pub fn has_reservations(&self, volume: ObjectId) -> bool {
         self.shared.units.get(volume).reservations.has_any()
+    }
+
+    /// Sets the pods that two arrays serve, as [`Self::with_pod_ports`] does.
+    pub fn set_pod_ports(&self, ports: Arc<dyn PodPorts>) {
+        self.shared.set_pod_ports(ports);
+    }
+
+    /// Returns [`Self::has_reservations`] as a function that lives as long as it is wanted.
+    pub fn reservation_check(&self) -> impl Fn(ObjectId) -> bool + Send + Sync + use<> {
+        let shared = self.shared.clone();
+        move |volume| shared.units.get(volume).reservations.has_any()
     }
 
     /// Returns the counters of all commands.

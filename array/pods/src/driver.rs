@@ -81,6 +81,8 @@ pub(crate) enum Input {
     Request(Request, mpsc::Sender<Result<(), &'static str>>),
     /// The pod gets another mediator, or none.
     Mediator(Option<PodRegister>),
+    /// The pod is on this array alone from now on, without the other one's consent.
+    Abandon(mpsc::Sender<Result<(), String>>),
     /// The array stops.
     End,
 }
@@ -427,6 +429,9 @@ impl Driver {
                 self.registrar = register.map(|register| Registrar::start(register, self.handle.side, runtime));
                 let instance = self.registrar.as_ref().map(Registrar::instance);
                 self.handle.step(Event::Request(Request::UseMediator(instance)));
+            }
+            Input::Abandon(reply) => {
+                let _ = reply.send(self.abandon());
             }
             Input::Logged(..) | Input::Noted(_) | Input::Wake | Input::End => {}
         }

@@ -82,7 +82,7 @@ struct State {
 }
 
 /// Is called when no change is in flight.
-type Notify = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type Notify = Arc<dyn Fn() + Send + Sync>;
 
 /// The gate of one pod.
 pub(crate) struct HostGate {
@@ -91,11 +91,13 @@ pub(crate) struct HostGate {
     state: Mutex<State>,
     /// Called when no change is in flight any more.
     on_still: RwLock<Option<Notify>>,
+    /// Called when the state of a port group changes.
+    on_ports: Notify,
 }
 
 impl HostGate {
     /// Creates a gate that serves nothing yet.
-    pub(crate) fn new(engine: Arc<dyn BlockService>) -> Arc<Self> {
+    pub(crate) fn new(engine: Arc<dyn BlockService>, on_ports: Notify) -> Arc<Self> {
         let state = State {
             hosts: undecided(),
             version: 0,
@@ -113,6 +115,7 @@ impl HostGate {
             engine,
             state: Mutex::new(state),
             on_still: RwLock::default(),
+            on_ports,
         })
     }
 
@@ -135,17 +138,23 @@ impl HostGate {
     /// Changes the service. Forwards end where this array orders itself; where it serves no more,
     /// they end with the session in which the other array may carry them out.
     pub(crate) fn set(&self, hosts: Hosts, is_sequencer: bool, accepts: Option<Session>) {
-        let ended = {
+        let (has_other_ports, ended) = {
             let mut state = self.state.lock();
             state.accepts = accepts;
             let is_extension = Hosts { reads: state.hosts.reads, ..hosts } == state.hosts
                 && matches!((state.hosts.reads, hosts.reads), (Reads::Until(_), Reads::Until(_)))
                 && state.is_sequencer == is_sequencer;
             state.version += u64::from(!is_extension);
-            (state.hosts, state.is_sequencer) = (hosts, is_sequencer);
+            let before = std::mem::replace(&mut state.hosts, hosts);
+            state.is_sequencer = is_sequencer;
+            let has_other_ports = (before.own_ports, before.peer_ports) != (hosts.own_ports, hosts.peer_ports);
             let is_over = is_sequencer || hosts.changes == Changes::Fail && !state.forwards.is_attached();
-            if is_over { state.forwards.end() } else { Vec::new() }
+            (has_other_ports, if is_over { state.forwards.end() } else { Vec::new() })
         };
+        // Hosts hear of other ports before a command fails because of them.
+        if has_other_ports {
+            (self.on_ports)();
+        }
         Self::end_forwards(ended);
         self.drain();
     }

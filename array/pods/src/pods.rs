@@ -66,6 +66,8 @@ pub trait Offers: Send + Sync {
     fn adopt(&self, stream: StreamId, array: &str, offer: &[u8]) -> Result<PodConfig, String>;
     /// Returns the description of a pod for the other array.
     fn offer(&self, stream: StreamId) -> Option<Bytes>;
+    /// The other array of a pod that this array has describes it: its settings may be newer.
+    fn described(&self, stream: StreamId, offer: &[u8]);
     /// The other array refuses to take part.
     fn refused(&self, stream: StreamId, reason: &str);
 }
@@ -215,6 +217,43 @@ impl Pods {
         self.pods.read().get(&stream).map(|handle| handle.status())
     }
 
+    /// Ends the stretch of a pod that this array serves alone, without the other array. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// This array does not serve the pod alone, or something fails.
+    pub fn abandon(&self, stream: StreamId) -> Result<(), PodError> {
+        let (reply, answer) = mpsc::channel();
+        self.handle(stream)?.give(Input::Abandon(reply));
+        match answer.recv_timeout(PATIENCE) {
+            Ok(result) => result.map_err(PodError::Failed),
+            Err(_) => Err(PodError::Failed("the pod does not answer".to_owned())),
+        }
+    }
+
+    /// Describes a pod to the other array again: its settings have changed.
+    pub fn describe(&self, stream: StreamId) {
+        let Ok(handle) = self.handle(stream) else { return };
+        let link = self.links.read().get(&handle.array).copied();
+        link.into_iter().for_each(|link| self.offer(&handle, link));
+    }
+
+    /// Returns the service of hosts on the volumes of a pod, if it is on two arrays. Does not wait.
+    pub fn hosts(&self, stream: StreamId) -> Option<pod::Hosts> {
+        self.pods.read().get(&stream).map(|handle| handle.gate.hosts())
+    }
+
+    /// Returns the id of the other array of a pod.
+    pub fn array_of(&self, stream: StreamId) -> Option<String> {
+        self.pods.read().get(&stream).map(|handle| handle.array.clone())
+    }
+
+    /// Calls `watcher` after each change of the state of a port group, before a request fails because
+    /// of it. No lock is held that [`Self::hosts`] takes.
+    pub fn watch_ports(&self, watcher: Arc<dyn Fn() + Send + Sync>) {
+        self.service.gates().watch_ports(watcher);
+    }
+
     /// Returns the streams of all pods.
     pub fn streams(&self) -> Vec<StreamId> {
         self.pods.read().keys().copied().collect()
@@ -255,6 +294,10 @@ impl Pods {
     /// it is asked to take part. The catalog has the description, so that is done apart.
     fn greet(&self, handle: &Arc<PodHandle>, link: LinkSession) {
         handle.give(Input::LinkUp(link));
+        self.offer(handle, link);
+    }
+
+    fn offer(&self, handle: &Arc<PodHandle>, link: LinkSession) {
         let (pods, handle) = (self.this.clone(), handle.clone());
         self.environment.runtime.spawn_blocking(move || {
             let Some(pods) = pods.upgrade() else { return };
@@ -271,7 +314,7 @@ impl Pods {
             let Some(pods) = pods.upgrade() else { return };
             let _adopting = pods.adopting.lock();
             if pods.handle(stream).is_ok() {
-                return;
+                return pods.offers.described(stream, &offer);
             }
             let adopted = pods.offers.adopt(stream, &array, &offer);
             let started = adopted.and_then(|config| pods.start(config).map_err(|error| error.to_string()));
@@ -392,12 +435,12 @@ impl CarrierOwner for Owner {
             return Err(format!("a message about {stream}, which is not shared with the other array"));
         }
         match (message, handle) {
-            (PodMessage::Offer(offer), None) => pods.take_offer(array, link, stream, offer),
+            (PodMessage::Offer(offer), _) => pods.take_offer(array, link, stream, offer),
             (PodMessage::Refusal(reason), Some(_)) => pods.take_refusal(stream, reason),
             (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(link, session, &handle, &body),
             (PodMessage::Outcome(body), Some(handle)) => handle.outcome(&body),
             // The pod has left this array, or has not come to it yet.
-            (PodMessage::Offer(_) | PodMessage::Refusal(_), _) | (_, None) => {}
+            (PodMessage::Refusal(_), _) | (_, None) => {}
             (message, Some(handle)) => handle.give(Input::Message(link, session, message)),
         }
         Ok(())

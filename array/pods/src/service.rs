@@ -2,7 +2,7 @@
 
 use crate::border;
 use crate::environment::PodEngine;
-use crate::gate::HostGate;
+use crate::gate::{HostGate, Notify};
 use engine::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Sink, SpaceByFamily, Tag, VolumeSpace,
 };
@@ -16,6 +16,7 @@ use types::{StreamId, VolumeId};
 pub(crate) struct Gates {
     engine: Arc<dyn PodEngine>,
     gates: RwLock<BTreeMap<StreamId, Arc<HostGate>>>,
+    watchers: Arc<RwLock<Vec<Notify>>>,
 }
 
 impl Gates {
@@ -26,11 +27,21 @@ impl Gates {
         }
         let mut gates = self.gates.write();
         let made = gates.entry(stream).or_insert_with(|| {
-            let gate = HostGate::new(self.engine.clone());
+            let watchers = self.watchers.clone();
+            let notify = move || {
+                let watchers = watchers.read().clone();
+                watchers.iter().for_each(|watcher| watcher());
+            };
+            let gate = HostGate::new(self.engine.clone(), Arc::new(notify));
             gate.open();
             gate
         });
         made.clone()
+    }
+
+    /// Calls `watcher` after each change of the state of a port group.
+    pub(crate) fn watch_ports(&self, watcher: Notify) {
+        self.watchers.write().push(watcher);
     }
 
     /// Ends the requests that have waited too long.
@@ -76,7 +87,7 @@ fn stream_of(op: &Op) -> Of {
 impl PodService {
     /// Creates the service, without a pod: the catalog is opened with it before the pods start.
     pub fn new(engine: Arc<dyn PodEngine>) -> Arc<Self> {
-        let gates = Gates { engine: engine.clone(), gates: RwLock::default() };
+        let gates = Gates { engine: engine.clone(), gates: RwLock::default(), watchers: Arc::default() };
         Arc::new_cyclic(|this| Self { this: this.clone(), engine, gates })
     }
 

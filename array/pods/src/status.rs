@@ -56,6 +56,8 @@ pub struct PodStatus {
     pub flow: Option<Flow>,
     /// At a source: bytes sent and bytes to send in the present pass.
     pub resync: Option<(u64, u64)>,
+    /// Time of the last change of the state, in milliseconds since 1970; 0 if there was none.
+    pub since_ms: u64,
     /// Requests of hosts that wait.
     pub waiting: usize,
     /// Changes of hosts that the engine has.
@@ -89,6 +91,7 @@ impl Default for PodStatus {
             hosts,
             flow: None,
             resync: None,
+            since_ms: 0,
             waiting: 0,
             in_flight: 0,
             alerts: VecDeque::new(),
@@ -103,6 +106,7 @@ impl PodStatus {
             self.alerts.pop_front();
         }
         self.alerts.push_back((now_ms, alert));
+        self.since_ms = now_ms;
     }
 
     /// Takes up the state of the state machine.

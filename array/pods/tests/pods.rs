@@ -245,6 +245,10 @@ async fn array_that_refuses_a_pod_gives_its_reason() {
     assert_eq!(pair.sites[0].running().objects.refused.lock()[..], ["no room for it".to_owned()]);
     assert_eq!(pair.sites[0].run(write(8, 1, 8)).await, Ok(Reply::Done), "it serves alone");
     assert_eq!(pair.sites[1].running().pods.streams(), []);
+    let pods = pair.sites[0].running().pods;
+    tokio::task::spawn_blocking(move || pods.abandon(stream())).await.unwrap().unwrap();
+    assert_eq!(pair.sites[0].run(write(16, 2, 8)).await, Ok(Reply::Done), "it is on one array again");
+    assert_eq!(pair.sites[0].running().pods.streams(), []);
 }
 
 /// Writes and reads without a pause until it is told to stop. Each must succeed.

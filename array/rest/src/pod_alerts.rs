@@ -184,6 +184,7 @@ mod tests {
             destroyed_served_ms: 0,
             quota_bytes: None,
             source: None,
+            stretch: None,
         };
         let conditions = pod_conditions(&pod, view, now_ms);
         conditions.into_iter().map(|found| (found.code, found.severity, found.summary, found.since)).collect()

@@ -50,6 +50,9 @@ impl Draft {
             since_ms: now_ms,
             mediator: None,
             prefers_peer: false,
+            settings: 0,
+            register: String::new(),
+            is_origin: false,
             shared_name: None,
         };
         self.store_pod(Pod {

@@ -42,6 +42,9 @@ impl Draft {
             since_ms: now_ms,
             mediator: None,
             prefers_peer: false,
+            settings: 0,
+            register: String::new(),
+            is_origin: true,
             shared_name: None,
         };
         let (volumes, snapshots) = self.state.objects_of_pod(&pod);
@@ -106,12 +109,38 @@ impl Draft {
 
     /// Sets or removes the mediator of a stretched pod.
     pub fn set_pod_mediator(&mut self, name: &str, mediator: Option<PodMediator>) -> Result<Arc<Pod>, CatalogError> {
-        self.edit_stretch(name, |stretch| stretch.mediator = mediator)
+        self.edit_stretch(name, |stretch| {
+            stretch.mediator = mediator;
+            stretch.settings += 1;
+        })
     }
 
     /// Sets whether the other array of a stretched pod continues if both could.
     pub fn set_pod_preference(&mut self, name: &str, prefers_peer: bool) -> Result<Arc<Pod>, CatalogError> {
-        self.edit_stretch(name, |stretch| stretch.prefers_peer = prefers_peer)
+        self.edit_stretch(name, |stretch| {
+            stretch.prefers_peer = prefers_peer;
+            stretch.settings += 1;
+        })
+    }
+
+    /// Sets the key of a stretched pod's register: 32 hexadecimal digits.
+    pub fn set_pod_register(&mut self, name: &str, register: &str) -> Result<Arc<Pod>, CatalogError> {
+        self.edit_stretch(name, |stretch| register.clone_into(&mut stretch.register))
+    }
+
+    /// Takes up the settings that the other array of a stretched pod has, if they are newer.
+    pub fn follow_pod_settings(
+        &mut self,
+        name: &str,
+        settings: u64,
+        mediator: Option<PodMediator>,
+        prefers_peer: bool,
+    ) -> Result<Arc<Pod>, CatalogError> {
+        self.edit_stretch(name, |stretch| {
+            if settings > stretch.settings {
+                (stretch.settings, stretch.mediator, stretch.prefers_peer) = (settings, mediator, prefers_peer);
+            }
+        })
     }
 
     fn edit_stretch(&mut self, name: &str, edit: impl FnOnce(&mut PodStretch)) -> Result<Arc<Pod>, CatalogError> {

@@ -6,6 +6,7 @@ mod exit;
 mod links;
 mod overlay;
 mod owner;
+mod pods;
 mod secret_keys;
 mod settings;
 mod signatures;
@@ -18,11 +19,13 @@ use crate::endpoints::{Endpoints, local_url};
 use crate::log;
 use crate::output;
 use crate::problem::Problem;
+use ::pods::PodService;
 use catalog::{ArrayInit, Catalog, CatalogError};
 use engine::Service;
 use iscsi_target::{BoundPortal, IscsiTarget};
 use platform::process::InheritedOutput;
 use platform::{LogFile, TemporaryDirectory, clock};
+use pods::StretchedPods;
 use rest::{App, Identity, ServeError, Server, Telemetry};
 pub(crate) use settings::Settings;
 use std::net::SocketAddr;
@@ -33,6 +36,9 @@ use telemetry::PerformanceMonitor;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use watched::Watched;
+
+/// Time for the other array to take over the pods that both serve.
+const HAND_OVER: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Name of a new array.
 const DEFAULT_NAME: &str = "ibid";
@@ -58,14 +64,21 @@ pub(crate) fn serve(data: Option<PathBuf>, args: ServeArgs) -> Result<(), Proble
     let watched = Watched::from_environment();
     let mut directory = ArrayDirectory::enter(&settings.data)?;
     let storage = storage::open(&settings, &mut directory)?;
-    let catalog = Arc::new(open_catalog(&settings, storage.service())?);
+    let (pod_service, service) = pods::service(storage.engine());
+    let catalog = Arc::new(open_catalog(&settings, service)?);
     storage.set_name(&catalog.array().name);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("ibid").build()?;
-    let served = runtime.block_on(run(&settings, &directory, &storage, &catalog, Announcement { ready, watched, log }));
+    let served = runtime.block_on(run(
+        &settings,
+        &directory,
+        &storage,
+        (&catalog, &pod_service),
+        Announcement { ready, watched, log },
+    ));
     storage.cancel_background_scans();
     // The runtime and the catalog are the last users of the engine, which is closed after any
     // error.
-    drop((runtime, catalog));
+    drop((runtime, catalog, pod_service));
     let closed = storage.close();
     drop(directory);
     served.and(closed)
@@ -116,23 +129,30 @@ async fn run(
     settings: &Settings,
     directory: &ArrayDirectory,
     storage: &Storage,
-    catalog: &Arc<Catalog>,
+    (catalog, pod_service): (&Arc<Catalog>, &Arc<PodService>),
     announcement: Announcement,
 ) -> Result<(), Problem> {
-    let service = storage.service();
+    let service: Arc<dyn Service> = pod_service.clone();
     // Before the announcement, after which a signal must stop the array cleanly.
     let mut signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
     // No host is served unless the administrator can reach the array: the portals open last.
     let bound = bind(&settings.iscsi).await?;
     let portals: Vec<SocketAddr> = bound.iter().map(BoundPortal::address).collect();
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
-    let links = links::start(settings, catalog).await?;
+    let links = links::open(settings, catalog)?;
+    let stretched = StretchedPods::new(catalog.clone(), links.clone(), portals.len());
+    let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
+    let is_reserved = Box::new(target.reservation_check());
+    // Before hosts and other arrays are admitted: a pod may be one that the other array serves.
+    stretched.start(storage.engine(), pod_service.clone(), is_reserved).await?;
+    target.set_pod_ports(stretched.clone());
+    links::start(&links, settings).await?;
     let version = env!("CARGO_PKG_VERSION");
     let telemetry =
         Telemetry { monitor: Arc::new(PerformanceMonitor::new(target.activity())), sessions: target.session_table() };
     let app =
         App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.drive(), links.clone());
+    app.set_pod_control(stretched.clone());
     let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
         let hint = match &error {
             ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
@@ -176,6 +196,9 @@ async fn run(
     Endpoints::remove(&settings.data)?;
     tasks.iter().chain(&own_tasks).for_each(tokio::task::JoinHandle::abort);
     stop.send_replace(true);
+    // Hosts continue at the other array.
+    let pods = stretched.clone();
+    tokio::task::spawn_blocking(move || pods.stop(HAND_OVER)).await?;
     links.stop();
     target.shutdown().await;
     api.await?;

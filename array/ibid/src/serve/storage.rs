@@ -10,10 +10,11 @@ use crate::keys;
 use crate::medium::{Medium, Purpose};
 use crate::problem::Problem;
 use ::fsck::SalvageReport;
-use engine::{Core, Engine, IoWatch, LogLoss, Maintenance, Options, RecoverError, Service};
+use engine::{Core, Engine, IoWatch, LogLoss, Maintenance, Options, RecoverError};
 use ondisk::ArrayGeometry;
 use platform::lock::Lock;
 use platform::{Disk, Durability, FileDisk, files};
+use pods::PodEngine;
 use rest::{Drive, Growth};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,8 +203,8 @@ fn keep_log(disk: &FileDisk, geometry: &ArrayGeometry, directory: &Path, sequenc
 }
 
 impl Storage {
-    /// The engine, as a service.
-    pub(crate) fn service(&self) -> Arc<dyn Service> {
+    /// Returns the engine with all of its interface, for the pods.
+    pub(crate) fn engine(&self) -> Arc<dyn PodEngine> {
         self.engine.clone()
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct CommandContext<'a> {
 impl CommandContext<'_> {
     /// Returns the states of the target ports for a logical unit that another array serves, too.
     pub(crate) fn ports(&self, attachment: &Attachment) -> Option<PodPortStates> {
-        self.units.ports(&attachment.unit, attachment.content())
+        self.units.ports(&attachment.unit, attachment.content)
     }
 
     /// Fails with NOT READY if the engine has stopped.

@@ -63,7 +63,7 @@ pub(crate) struct CopyProgram {
     current: ResolvedSegment,
     rest: std::vec::IntoIter<ResolvedSegment>,
     /// The volume that received the command, if another array serves it, too.
-    shared: Option<VolumeId>,
+    shared: Option<ObjectId>,
     record: CopyRecord,
     records: Option<(CopyRecords, u8)>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct CopyProgram {
 impl CopyProgram {
     /// Starts a copy. `records` receives its progress under the list identifier; it is `None` if
     /// the host does not want results (LIST ID USAGE 11b).
-    fn start(segments: Vec<ResolvedSegment>, shared: Option<VolumeId>, records: Option<(CopyRecords, u8)>) -> CopyStep {
+    fn start(segments: Vec<ResolvedSegment>, shared: Option<ObjectId>, records: Option<(CopyRecords, u8)>) -> CopyStep {
         let record = CopyRecord { state: CopyState::InProgress, failure: None, segments: 0, bytes: 0 };
         let mut rest = segments.into_iter();
         match rest.next() {
@@ -162,8 +162,9 @@ impl CopyProgram {
         }
     }
 
-    fn has_end(&self, volume: Option<VolumeId>) -> bool {
-        volume.is_some_and(|volume| [self.current.source, self.current.destination].contains(&volume))
+    fn has_end(&self, volume: Option<ObjectId>) -> bool {
+        let ends = [self.current.source.object, self.current.destination.object];
+        volume.is_some_and(|volume| ends.contains(&volume))
     }
 }
 
@@ -174,7 +175,7 @@ impl CopyProgram {
 /// `shared` is the volume that received the command, if another array serves it, too.
 pub(crate) fn extended_copy(
     context: &CommandContext<'_>,
-    shared: Option<VolumeId>,
+    shared: Option<ObjectId>,
     length: u32,
     data: &Bytes,
 ) -> Result<CopyStep, Sense> {

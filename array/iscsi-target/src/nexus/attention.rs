@@ -61,7 +61,7 @@ impl UnitAttentions {
     }
 
     /// Takes the condition `asc` of `volume`, if it is pending.
-    pub(crate) fn take_code(&mut self, volume: VolumeId, asc: Asc) -> Option<Sense> {
+    pub(crate) fn take_code(&mut self, volume: ObjectId, asc: Asc) -> Option<Sense> {
         let queue = self.0.get_mut(&volume)?;
         let at = queue.0.iter().position(|waiting| waiting.asc == asc)?;
         let sense = queue.0.remove(at);

@@ -62,7 +62,7 @@ impl Nexus {
     }
 
     /// Takes the unit attention condition `asc` of `volume`, if it is pending.
-    pub(crate) fn take_attention_of_code(&self, volume: VolumeId, asc: Asc) -> Option<Sense> {
+    pub(crate) fn take_attention_of_code(&self, volume: ObjectId, asc: Asc) -> Option<Sense> {
         self.with_attentions(|attentions| attentions.take_code(volume, asc))
     }
 

@@ -469,7 +469,7 @@ impl Session {
             return outcome;
         };
         let (units, volume) = (&self.shared.units, attachment.unit.volume);
-        let is_shared = units.ports(&attachment.unit, attachment.content()).is_some();
+        let is_shared = units.ports(&attachment.unit, attachment.content).is_some();
         if let Some(attention) = self.nexus.take_attention_of_code(volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED) {
             return CommandOutcome::check(attention);
         }

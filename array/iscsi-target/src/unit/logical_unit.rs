@@ -247,7 +247,7 @@ impl LogicalUnits {
 
     fn follow_catalog_ports(&self, unit: &LogicalUnit, state: &CatalogState) {
         if let Some(found) = state.volume_or_snapshot_by_id(unit.volume) {
-            self.ports(unit, found.id());
+            self.ports(unit, found.content());
         }
     }
 

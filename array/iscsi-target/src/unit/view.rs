@@ -33,11 +33,6 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// Returns the engine's volume that holds the blocks.
-    pub(crate) fn content(&self) -> VolumeId {
-        self.unit.volume
-    }
-
     /// Checks that writes are allowed: the volume is not connected for reading only, and SWP is
     /// clear (SBC-4 4.11).
     pub(crate) fn check_writable(&self) -> Result<(), Sense> {

@@ -47,6 +47,22 @@ pub(crate) fn remove(environment: &Environment, stream: StreamId, role: Role) ->
 }
 
 impl Driver {
+    /// Takes the pod out of the stretch although the other array has not left it. That array never
+    /// serves it by itself: it has yielded, has received nothing, or has no mediator that names it.
+    pub(super) fn abandon(&mut self) -> Result<(), String> {
+        let role = self.handle.with_machine(|machine| machine.stored().role);
+        if role != Role::Solo {
+            return Err("this array does not serve the pod alone".to_owned());
+        }
+        self.handle.gate.hold();
+        self.handle.gate.wait_still(PATIENCE);
+        self.close();
+        remove(&self.environment, self.handle.stream, Role::Local)?;
+        self.handle.gate.open();
+        self.is_over = true;
+        Ok(())
+    }
+
     /// Ends the pod here if its state says so.
     pub(super) fn leave(&mut self) {
         let (role, now) = (self.handle.with_machine(|machine| machine.stored().role), clock::lease_time());

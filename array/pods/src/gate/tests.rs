@@ -60,7 +60,7 @@ fn service(changes: Changes, reads: Reads) -> Hosts {
 impl Bench {
     fn new() -> Self {
         let engine = Arc::<Slow>::default();
-        let gate = HostGate::new(engine.clone());
+        let gate = HostGate::new(engine.clone(), Arc::new(|| ()));
         let answers = Arc::<Answers>::default();
         Self { engine, gate, answers: answers.clone(), sink: answers }
     }

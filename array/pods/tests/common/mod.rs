@@ -153,6 +153,8 @@ impl Offers for Objects {
         self.image(stream)
     }
 
+    fn described(&self, _: StreamId, _: &[u8]) {}
+
     fn refused(&self, _: StreamId, reason: &str) {
         self.refused.lock().push(reason.to_owned());
     }

@@ -1,0 +1,274 @@
+//! Pods on two arrays: the catalog, the links and the REST interface meet the pods.
+
+mod control;
+mod offers;
+
+use crate::problem::Problem;
+use catalog::{Catalog, Pod, PodImage, PodMediator};
+use engine::{Change, Service};
+use iscsi_target::{PodPortStates, PodPorts, PortState, PortWatcher};
+use link::Links;
+use mediator::{MediatorClient, MediatorInfo};
+use parking_lot::Mutex;
+use platform::clock;
+use pod::{Ports, Request, Side};
+use pods::{Environment, PodConfig, PodEngine, PodObjects, PodRegister, PodService, Pods};
+use replication::Carrier;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use types::{ObjectId, StreamId, VolumeId};
+
+/// Time for an answer of a mediator. The protocol asks again after 0.8 s.
+const MEDIATOR_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// Asks whether a host has reserved a volume.
+pub(super) type IsReserved = Box<dyn Fn(ObjectId) -> bool + Send + Sync>;
+
+/// What is known of the other array of a pod beside its name.
+#[derive(Clone, Copy, Debug)]
+struct PeerPorts {
+    number: u8,
+    portals: u16,
+}
+
+/// The pods of the array that two arrays serve.
+pub(super) struct StretchedPods {
+    this: Weak<Self>,
+    catalog: Arc<Catalog>,
+    links: Arc<Links>,
+    pods: OnceLock<Arc<Pods>>,
+    /// Number of iSCSI portals of this array.
+    portals: u16,
+    /// By the id of the other array.
+    peers: Mutex<BTreeMap<String, PeerPorts>>,
+    /// Why the other array refuses a pod.
+    refusals: Mutex<BTreeMap<StreamId, String>>,
+    is_reserved: OnceLock<IsReserved>,
+}
+
+/// Returns the bytes of hexadecimal digits.
+fn bytes_of<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let digit = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(digit).collect();
+    bytes?.try_into().ok()
+}
+
+/// Splits `HOST` or `HOST:PORT`.
+fn split_address(address: &str) -> Option<(&str, u16)> {
+    match address.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => Some((host, port.parse().ok()?)),
+        _ => Some((address, mediator::DEFAULT_PORT)),
+    }
+}
+
+impl StretchedPods {
+    /// Creates the pods. They serve from [`Self::start`] on.
+    pub(super) fn new(catalog: Arc<Catalog>, links: Arc<Links>, portals: usize) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            catalog,
+            links,
+            pods: OnceLock::new(),
+            portals: u16::try_from(portals).unwrap_or(u16::MAX),
+            peers: Mutex::default(),
+            refusals: Mutex::default(),
+            is_reserved: OnceLock::new(),
+        })
+    }
+
+    /// Starts the pods of the catalog. Hosts are admitted after this, and links are made.
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        engine: Arc<dyn PodEngine>,
+        service: Arc<PodService>,
+        is_reserved: IsReserved,
+    ) -> Result<(), Problem> {
+        let _ = self.is_reserved.set(is_reserved);
+        let carrier = Carrier::new(engine.clone(), Handle::current());
+        let environment =
+            Environment { engine, carrier: carrier.clone(), objects: self.clone(), runtime: Handle::current() };
+        let pods = Pods::new(environment, self.clone(), service);
+        let _ = self.pods.set(pods.clone());
+        self.links.set_pod_receiver(carrier);
+        let order = self.this.clone();
+        self.catalog.set_order(Arc::new(move |pod: &Pod| {
+            let pods = order.upgrade().and_then(|this| this.pods.get().cloned());
+            let status = pods.zip(pod.stretch.as_ref()).and_then(|(pods, stretch)| pods.status(stretch.stream()));
+            status.is_none_or(|status| status.is_sequencer && (status.is_in_step || status.is_alone))
+        }));
+        let this = self.clone();
+        tokio::task::spawn_blocking(move || this.start_all()).await?;
+        Ok(())
+    }
+
+    fn start_all(&self) {
+        for pod in self.catalog.state().stretched_pods() {
+            let started = self.config_of(pod).and_then(|config| {
+                let pods = self.pods.get().ok_or("the pods are not ready")?;
+                pods.start(config).map_err(|error| error.to_string())
+            });
+            if let Err(error) = started {
+                tracing::error!(pod = pod.name, "the pod is not served: {error}");
+            }
+        }
+    }
+
+    /// Hands the pods over to the other arrays, and ends their service. Blocks.
+    pub(super) fn stop(&self, patience: Duration) {
+        if let Some(pods) = self.pods.get() {
+            pods.hand_over(patience);
+            pods.stop();
+        }
+    }
+
+    fn find(&self, stream: StreamId) -> Option<Arc<Pod>> {
+        let state = self.catalog.state();
+        let found = state.stretched_pods().find(|pod| pod.stretch.as_ref().map(|s| s.stream()) == Some(stream));
+        found.cloned()
+    }
+
+    fn side_of(&self, peer: &str) -> Side {
+        if *self.catalog.array().id < *peer { Side::A } else { Side::B }
+    }
+
+    /// Returns the description of a pod for the pods.
+    fn config_of(&self, pod: &Pod) -> Result<PodConfig, String> {
+        let stretch = pod.stretch.as_ref().ok_or("the pod is on one array")?;
+        Ok(PodConfig {
+            stream: stretch.stream(),
+            array: stretch.peer.id.clone(),
+            side: self.side_of(&stretch.peer.id),
+            is_origin: stretch.is_origin,
+            register: self.register_of(pod)?,
+        })
+    }
+
+    /// Returns the register of a pod, if it has a mediator.
+    fn register_of(&self, pod: &Pod) -> Result<Option<PodRegister>, String> {
+        let Some(stretch) = pod.stretch.as_ref() else { return Ok(None) };
+        let Some(PodMediator { address, certificate, instance }) = &stretch.mediator else { return Ok(None) };
+        let connections = self.links.connections();
+        let peer = connections.iter().find(|link| link.array == stretch.peer.id);
+        let peer = peer.ok_or_else(|| format!("there is no connection to array {}", stretch.peer.name))?;
+        let malformed = || format!("the mediator {address} of the pod is malformed");
+        let (host, port) = split_address(address).ok_or_else(malformed)?;
+        let fingerprint = |digits: &str| bytes_of(digits).ok_or_else(malformed);
+        let instance: [u8; 16] = bytes_of(instance).ok_or_else(malformed)?;
+        let known = MediatorInfo { fingerprint: fingerprint(certificate)?, instance };
+        let client = MediatorClient::new((host, port), self.links.identity(), Some(known), MEDIATOR_TIMEOUT);
+        let (first, _) = instance.split_first_chunk::<8>().ok_or_else(malformed)?;
+        Ok(Some(PodRegister {
+            client: Arc::new(client.map_err(|error| error.to_string())?),
+            instance: u64::from_le_bytes(*first),
+            key: bytes_of(&stretch.register).ok_or_else(malformed)?,
+            peer: fingerprint(&peer.certificate)?,
+        }))
+    }
+
+    /// Gives a pod the settings of the catalog.
+    fn apply_settings(&self, pod: &Pod) -> Result<(), String> {
+        let (Some(stretch), Some(pods)) = (pod.stretch.as_ref(), self.pods.get()) else { return Ok(()) };
+        let (stream, side) = (stretch.stream(), self.side_of(&stretch.peer.id));
+        pods.set_mediator(stream, self.register_of(pod)?).map_err(|error| error.to_string())?;
+        let preferred = if stretch.prefers_peer { side.other() } else { side };
+        pods.request(stream, Request::Prefer(preferred)).map_err(|error| error.to_string())
+    }
+}
+
+impl PodPorts for StretchedPods {
+    fn ports(&self, content: VolumeId) -> Option<PodPortStates> {
+        let hosts = self.pods.get()?.hosts(content.stream()?)?;
+        let state = |ports: Ports| match ports {
+            Ports::Active => PortState::Active,
+            Ports::Transitioning => PortState::Transitioning,
+            Ports::Unavailable => PortState::Unavailable,
+        };
+        let peers = self.peers.lock();
+        // Until the other array has described itself, it cannot be named: only one group is reported.
+        let peer = self.find_peer(content).and_then(|id| peers.get(&id).copied());
+        let own_number = self.catalog.array().number;
+        let PeerPorts { number, portals } = peer.unwrap_or(PeerPorts { number: own_number, portals: 1 });
+        Some(PodPortStates {
+            own: state(hosts.own_ports),
+            peer: state(hosts.peer_ports),
+            peer_number: number,
+            peer_ports: portals,
+        })
+    }
+
+    fn subscribe(&self, watcher: PortWatcher) {
+        if let Some(pods) = self.pods.get() {
+            pods.watch_ports(watcher);
+        }
+    }
+}
+
+impl StretchedPods {
+    fn find_peer(&self, content: VolumeId) -> Option<String> {
+        self.pods.get()?.array_of(content.stream()?)
+    }
+}
+
+impl PodObjects for StretchedPods {
+    fn image(&self, stream: StreamId) -> Option<bytes::Bytes> {
+        let pod = self.find(stream)?;
+        let message = self.catalog.state().pod_image(&pod).to_message().ok()?;
+        Some(bytes::Bytes::from(message).slice(1..))
+    }
+
+    fn volume_changes(
+        &self,
+        stream: StreamId,
+        image: &[u8],
+        held: &[(VolumeId, u64)],
+        stale: &[VolumeId],
+    ) -> Result<Vec<Change>, String> {
+        let image = image_of(stream, image)?;
+        let kept: Vec<_> = held.iter().copied().filter(|(volume, _)| !stale.contains(volume)).collect();
+        let gone = held.iter().filter(|(volume, _)| stale.contains(volume));
+        let deleted = gone.map(|(volume, _)| Change::DeleteVolume { volume: *volume });
+        Ok(deleted.chain(image.volume_changes(&kept)).collect())
+    }
+
+    fn apply(&self, stream: StreamId, image: &[u8]) -> Result<(), String> {
+        let image = image_of(stream, image)?;
+        let pod = self.find(stream).ok_or("the catalog has no such pod")?;
+        let applied = self.catalog.change(|draft| draft.apply_pod_image(pod.id, &image).map(|_| ()));
+        applied.map_err(|error| error.to_string())
+    }
+
+    fn drop_pod(&self, stream: StreamId) -> Result<(), String> {
+        let Some(pod) = self.find(stream) else { return Ok(()) };
+        tracing::warn!(pod = pod.name, "the pod was removed from this array, with its volumes");
+        self.catalog.change(|draft| draft.drop_pod(&pod.name)).map_err(|error| error.to_string())
+    }
+
+    fn end_stretch(&self, stream: StreamId) -> Result<(), String> {
+        let Some(pod) = self.find(stream) else { return Ok(()) };
+        self.refusals.lock().remove(&stream);
+        let ended = self.catalog.change(|draft| draft.unstretch_pod(&pod.name).map(|_| ()));
+        tracing::info!(pod = pod.name, "the pod is on this array alone");
+        ended.map_err(|error| error.to_string())
+    }
+}
+
+fn image_of(stream: StreamId, image: &[u8]) -> Result<PodImage, String> {
+    let message = [&[catalog::POD_IMAGE_MESSAGE][..], image].concat();
+    let image = PodImage::from_message(&message).map_err(|error| error.to_string())?;
+    match image.stream == stream.number() {
+        true => Ok(image),
+        false => Err("an image of another pod".to_owned()),
+    }
+}
+
+/// Returns the engine behind the gates of pods, for the catalog and for hosts.
+pub(super) fn service(engine: Arc<dyn PodEngine>) -> (Arc<PodService>, Arc<dyn Service>) {
+    let service = PodService::new(engine);
+    (service.clone(), service)
+}
+
+fn now_ms() -> u64 {
+    clock::unix_millis()
+}

@@ -1,0 +1,323 @@
+//! Requests of administrators about pods on two arrays, and what they see.
+
+use super::{MEDIATOR_TIMEOUT, StretchedPods, now_ms, split_address};
+use catalog::{Pod, PodMediator, PodPeer, PodStretch};
+use link::{LinkConnection, LinkStatus};
+use mediator::MediatorClient;
+use pod::{Alert, Request, Role, WaitsFor};
+use pods::{PodError, PodStatus, Pods};
+use rest::{
+    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule, PodView,
+    PodWait, PodWaitEvent,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for a mediator to say its name.
+const IDENTIFY: Duration = Duration::from_secs(5);
+
+fn refused(reason: impl Into<String>) -> PodControlError {
+    PodControlError::Refused(reason.into())
+}
+
+fn of_pod(error: PodError) -> PodControlError {
+    match error {
+        PodError::Unknown => PodControlError::NotStretched,
+        PodError::Refused(reason) => refused(reason),
+        PodError::Failed(reason) => PodControlError::System(reason),
+    }
+}
+
+fn of_catalog(error: catalog::CatalogError) -> PodControlError {
+    refused(error.to_string())
+}
+
+impl StretchedPods {
+    fn pods(&self) -> Result<&Arc<Pods>, PodControlError> {
+        self.pods.get().ok_or_else(|| PodControlError::System("the array is starting".to_owned()))
+    }
+
+    fn link_named(&self, name: &str) -> Result<LinkConnection, PodControlError> {
+        self.links.connection(name).map_err(|_| {
+            refused(format!("there is no connection to an array {name}; `ibid array connections` lists them"))
+        })
+    }
+
+    fn request(&self, pod: &Pod, request: Request) -> Result<(), PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        self.pods()?.request(stretch.stream(), request).map_err(of_pod)
+    }
+
+    /// Asks a mediator for its certificate and instance, which the pod then knows.
+    fn identify(&self, address: &str) -> Result<PodMediator, PodControlError> {
+        let (host, port) =
+            split_address(address).ok_or_else(|| refused(format!("{address} is no HOST or HOST:PORT")))?;
+        let client = MediatorClient::new((host, port), self.links.identity(), None, MEDIATOR_TIMEOUT);
+        let client = client.map_err(|error| PodControlError::System(error.to_string()))?;
+        let asked = tokio::runtime::Handle::current()
+            .block_on(async { tokio::time::timeout(IDENTIFY, client.identify()).await });
+        let info = match asked {
+            Ok(Ok(info)) => info,
+            Ok(Err(error)) => return Err(refused(format!("{error}; `ibid mediator check {address}` tests it"))),
+            Err(_) => return Err(refused(format!("the mediator {address} does not answer"))),
+        };
+        let hex = |bytes: &[u8]| types::hex::encode(bytes);
+        let (certificate, instance) = (hex(&info.fingerprint), hex(&info.instance));
+        Ok(PodMediator { address: address.to_owned(), certificate, instance })
+    }
+
+    /// Checks that no host has reserved a volume of the pod.
+    fn check_reservations(&self, pod: &Pod) -> Result<(), PodControlError> {
+        let Some(is_reserved) = self.is_reserved.get() else { return Ok(()) };
+        let state = self.catalog.state();
+        let reserved = state.volumes_of_pod(pod).find(|volume| is_reserved(volume.id));
+        match reserved {
+            None => Ok(()),
+            Some(volume) => Err(refused(format!(
+                "a host has reserved volume {}, and two arrays do not share reservations; release it first",
+                volume.name
+            ))),
+        }
+    }
+
+    fn take_settings(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.apply_settings(pod).map_err(PodControlError::System)?;
+        if let Some(stretch) = &pod.stretch {
+            self.pods()?.describe(stretch.stream());
+        }
+        Ok(())
+    }
+}
+
+impl PodControl for StretchedPods {
+    fn view(&self, pod: &Pod) -> Option<PodView> {
+        let stretch = pod.stretch.as_ref()?;
+        let status = self.pods.get()?.status(stretch.stream()).unwrap_or_default();
+        let link = self.links.connections().into_iter().find(|link| link.array == stretch.peer.id);
+        let refusal = self.refusals.lock().get(&stretch.stream()).cloned();
+        let own = self.catalog.array();
+        Some(view(&(own.id.clone(), own.name.clone()), stretch, &status, link.as_ref(), refusal))
+    }
+
+    fn stretch(&self, pod: &Pod, array: &str, mediator: Option<&str>) -> Result<(), PodControlError> {
+        let link = self.link_named(array)?;
+        if link.status != LinkStatus::Connected {
+            let problem = link.problem.unwrap_or_else(|| "the link is being made".to_owned());
+            return Err(refused(format!("array {array} is not reachable: {problem}")));
+        }
+        self.check_reservations(pod)?;
+        let mediator = mediator.map(|address| self.identify(address)).transpose()?;
+        let system = |error: std::io::Error| PodControlError::System(error.to_string());
+        let number = u32::from_le_bytes(platform::random::bytes().map_err(system)?) >> 1;
+        let register = types::hex::encode(&platform::random::bytes::<16>().map_err(system)?);
+        let peer = PodPeer { id: link.array, name: link.name };
+        let name = pod.name.clone();
+        let stretched = self.catalog.change(|draft| {
+            draft.stretch_pod(&name, number.max(1), peer, now_ms())?;
+            draft.set_pod_register(&name, &register)?;
+            draft.set_pod_mediator(&name, mediator)
+        });
+        let stretched = stretched.map_err(of_catalog)?;
+        let started = self.config_of(&stretched).map_err(PodControlError::System);
+        let started = started.and_then(|config| self.pods()?.start(config).map_err(of_pod));
+        if started.is_err() {
+            // The pod has no stream: it is as it was, but for the ids of its content.
+            let undone = self.catalog.change(|draft| draft.unstretch_pod(&name).map(|_| ()));
+            undone.err().iter().for_each(|error| tracing::error!(pod = name, "not undone: {error}"));
+        }
+        started
+    }
+
+    fn unstretch(&self, pod: &Pod, array: &str) -> Result<(), PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        if !array.eq_ignore_ascii_case(&stretch.peer.name) {
+            return Err(refused(format!("the other array of the pod is {}", stretch.peer.name)));
+        }
+        let (pods, stream) = (self.pods()?, stretch.stream());
+        let status = pods.status(stream).unwrap_or_default();
+        let is_connected = self.links.connections().iter().any(|link| link.array == stretch.peer.id);
+        let is_refused = self.refusals.lock().contains_key(&stream);
+        if status.role == Role::Solo && (is_refused || !is_connected) {
+            return pods.abandon(stream).map_err(of_pod);
+        }
+        if status.role == Role::Solo {
+            return Err(refused(format!(
+                "{array} is not in step; wait for it, or remove the connection with `ibid array disconnect {array}` if \
+                 it is gone for good"
+            )));
+        }
+        if !status.is_sequencer {
+            return Err(refused(format!("{array} orders its changes now: remove the other array there")));
+        }
+        pods.request(stream, Request::Unstretch).map_err(of_pod)
+    }
+
+    fn prefer(&self, pod: &Pod, array: &str) -> Result<(), PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        let is_peer = array.eq_ignore_ascii_case(&stretch.peer.name);
+        if !is_peer && !array.eq_ignore_ascii_case(&self.catalog.array().name) {
+            return Err(refused(format!("array {array} has no part in the pod")));
+        }
+        let changed = self.catalog.change(|draft| draft.set_pod_preference(&pod.name, is_peer)).map_err(of_catalog)?;
+        self.take_settings(&changed)
+    }
+
+    fn set_mediator(&self, pod: &Pod, mediator: Option<&str>) -> Result<(), PodControlError> {
+        pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        let mediator = mediator.map(|address| self.identify(address)).transpose()?;
+        let changed = self.catalog.change(|draft| draft.set_pod_mediator(&pod.name, mediator)).map_err(of_catalog)?;
+        self.take_settings(&changed)
+    }
+
+    fn risk_of_promotion(&self, pod: &Pod) -> Result<String, PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        let status = self.pods()?.status(stretch.stream()).ok_or(PodControlError::NotStretched)?;
+        if status.is_in_step || status.is_alone {
+            return Err(refused("this array serves it"));
+        }
+        let peer = &stretch.peer.name;
+        let content = match status.role {
+            Role::Sync | Role::Lost => format!("This array has everything that was acknowledged until it lost {peer}."),
+            Role::Target => format!("This array has received a part of the content of {peer}; the rest is missing."),
+            _ => "The content of this array may lack acknowledged changes.".to_owned(),
+        };
+        Ok(format!(
+            "{content} If {peer} serves the pod, or has served it since, its changes are lost, and hosts that use both \
+             arrays see two different contents. Make sure that {peer} does not run."
+        ))
+    }
+
+    fn promote(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.request(pod, Request::Force)
+    }
+
+    fn discard(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.request(pod, Request::Discard)
+    }
+
+    fn resign(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.request(pod, Request::Resign)
+    }
+}
+
+fn state_of(status: &PodStatus) -> PodState {
+    match status.role {
+        _ if status.is_hurt => PodState::Hurt,
+        Role::Sync if status.is_in_step => PodState::Sync,
+        Role::Solo if status.resync.is_some() => PodState::Resync,
+        Role::Solo if status.is_alone => PodState::Solo,
+        Role::Sync | Role::Solo => PodState::Paused,
+        Role::Target => PodState::Target,
+        Role::Lost => PodState::Lost,
+        Role::Diverged => PodState::Diverged,
+        Role::Local | Role::Left => PodState::Leaving,
+    }
+}
+
+fn parts_of(state: PodState) -> (PodPart, PodPart) {
+    match state {
+        PodState::Sync => (PodPart::Online, PodPart::Online),
+        PodState::Paused => (PodPart::Unknown, PodPart::Unknown),
+        PodState::Solo => (PodPart::Online, PodPart::Offline),
+        PodState::Resync => (PodPart::Online, PodPart::Resyncing),
+        PodState::Target => (PodPart::Resyncing, PodPart::Online),
+        PodState::Lost | PodState::Hurt | PodState::Diverged => (PodPart::Offline, PodPart::Unknown),
+        PodState::Leaving => (PodPart::Online, PodPart::Offline),
+    }
+}
+
+fn view(
+    (id, name): &(String, String),
+    stretch: &PodStretch,
+    status: &PodStatus,
+    link: Option<&LinkConnection>,
+    refusal: Option<String>,
+) -> PodView {
+    let now = now_ms();
+    let state = state_of(status);
+    let (own, peer) = parts_of(state);
+    let ago = |time: Duration| now.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let progress = status.resync.and_then(|(sent, total)| (total > 0).then(|| (sent as f64 / total as f64).min(1.0)));
+    let mediator = match (&stretch.mediator, &status.mediator_problem) {
+        (None, _) => MediatorState::Unknown,
+        (Some(_), None) => MediatorState::Online,
+        (Some(_), Some(_)) => MediatorState::Unreachable,
+    };
+    let this = PodArrayView {
+        id: id.clone(),
+        name: name.clone(),
+        is_this: true,
+        status: own,
+        is_sequencer: status.is_sequencer,
+        mediator,
+        progress: None,
+        frozen_at: None,
+    };
+    let other = PodArrayView {
+        id: stretch.peer.id.clone(),
+        name: stretch.peer.name.clone(),
+        is_this: false,
+        status: peer,
+        is_sequencer: !status.is_sequencer,
+        mediator: MediatorState::Unknown,
+        progress,
+        frozen_at: None,
+    };
+    PodView {
+        state,
+        since_ms: status.since_ms.max(stretch.since_ms),
+        arrays: vec![this, other],
+        tie_rule: match status.only {
+            None => PodTieRule::Mediator,
+            Some(true) => PodTieRule::Only(name.clone()),
+            Some(false) => PodTieRule::Only(stretch.peer.name.clone()),
+        },
+        is_rule_in_force: status.is_rule_in_force,
+        preferred: if stretch.prefers_peer { stretch.peer.name.clone() } else { name.clone() },
+        mediator: stretch.mediator.as_ref().map(|mediator| mediator.address.clone()),
+        mediator_problem: status.mediator_problem.clone(),
+        waits_for: status.waits_for.and_then(|(event, time)| {
+            let event = event_of(event)?;
+            Some(PodWait { event, since_ms: ago(time) })
+        }),
+        refusal,
+        rtt_us: link.and_then(|link| link.rtt).and_then(|rtt| u64::try_from(rtt.median.as_micros()).ok()),
+        is_distance_simulated: link.is_some_and(|link| !link.distance.is_none()),
+        behind_bytes: status.resync.map(|(sent, total)| total.saturating_sub(sent)),
+        waiting_commands: status.waiting as u64,
+        events: status.alerts.iter().map(|(at, alert)| (*at, shown(*alert))).collect(),
+    }
+}
+
+fn event_of(waits_for: WaitsFor) -> Option<PodWaitEvent> {
+    Some(match waits_for {
+        WaitsFor::Peer => PodWaitEvent::Peer,
+        WaitsFor::PeerThatMayContinue => PodWaitEvent::PeerThatMayContinue,
+        WaitsFor::PeerState => PodWaitEvent::PeerState,
+        WaitsFor::PeerYields => PodWaitEvent::PeerYields,
+        WaitsFor::Mediator => PodWaitEvent::Mediator,
+        WaitsFor::LeaseEnd(_) => PodWaitEvent::LeaseEnd,
+        WaitsFor::Commit => PodWaitEvent::Commit,
+        WaitsFor::RuleInForce => PodWaitEvent::RuleInForce,
+        WaitsFor::Mask => PodWaitEvent::Mask,
+        WaitsFor::Resync => PodWaitEvent::Resync,
+        WaitsFor::Owner => PodWaitEvent::Owner,
+        WaitsFor::Person => PodWaitEvent::Administrator,
+        WaitsFor::Nothing => return None,
+    })
+}
+
+fn shown(alert: Alert) -> PodEvent {
+    match alert {
+        Alert::PeerSilent => PodEvent::PeerSilent,
+        Alert::Alone => PodEvent::Alone,
+        Alert::Yielded => PodEvent::Yielded,
+        Alert::InStep => PodEvent::InStep,
+        Alert::PeerLostLog => PodEvent::PeerLostLog,
+        Alert::MediatorLost => PodEvent::MediatorLost,
+        Alert::MediatorBack => PodEvent::MediatorBack,
+        Alert::PersonDecides => PodEvent::AdministratorDecides,
+        Alert::Diverged => PodEvent::Diverged,
+        Alert::RegisterDisagrees => PodEvent::RegisterDisagrees,
+    }
+}
