@@ -20,7 +20,7 @@ pub struct Alert {
     pub code: u64,
     /// Name of the affected object.
     pub component_name: String,
-    /// `array`, `volume` or `storage`.
+    /// `array`, `volume`, `storage`, `host` or `pod`.
     pub component_type: String,
     /// Time of opening, in milliseconds since 1970.
     pub created: u64,

@@ -145,7 +145,7 @@ export interface Alert {
    */
   component_name: string;
   /**
-   * `array`, `volume` or `storage`.
+   * `array`, `volume`, `storage`, `host` or `pod`.
    */
   component_type: string;
   /**

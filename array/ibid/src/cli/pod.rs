@@ -89,7 +89,8 @@ pub(crate) enum StretchedCommand {
     /// Bring a pod to a second array, which then serves it as well
     ///
     /// The array has to be connected (`ibid array connect`). The command waits until both arrays
-    /// are in step; Ctrl-C ends only the wait. Hosts use the pod all the time.
+    /// are in step; Ctrl-C ends only the wait. Hosts use the pod all the time. A mediator has to
+    /// allow both arrays (`ibid mediator allow`).
     #[command(after_help = "Example: ibid pod stretch dc1 beta --mediator 192.0.2.9")]
     Stretch {
         /// Pod
@@ -126,6 +127,8 @@ pub(crate) enum StretchedCommand {
         array: String,
     },
     /// Set the mediator of a pod
+    ///
+    /// The mediator has to allow both arrays (`ibid mediator allow`).
     #[command(after_help = "Example: ibid pod mediator dc1 192.0.2.9:8118")]
     Mediator {
         /// Pod

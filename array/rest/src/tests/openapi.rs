@@ -35,7 +35,7 @@ const FLAGS: &[&str] = &[
 /// Parameters that are whole numbers.
 const NUMBERS: &[&str] = &["end_time", "limit", "offset", "resolution", "start_time", "timeout"];
 /// Parameters that are text with commas, not lists.
-const TEXTS: &[&str] = &["continuation_token", "filter", "protocol", "suffix"];
+const TEXTS: &[&str] = &["continuation_token", "filter", "mediator", "protocol", "suffix"];
 
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
