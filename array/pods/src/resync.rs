@@ -157,7 +157,12 @@ impl Worker {
         let (window, mut from) = (Arc::<Window>::default(), Lba(0));
         loop {
             let next = Op::Delta(DeltaOp::Next { volume, from, limit: EXTENTS });
-            let Reply::Extents(extents) = call(&*self.engine, next)? else { return Ok(()) };
+            let extents = match call(&*self.engine, next) {
+                Ok(Reply::Extents(extents)) => extents,
+                // The delta of a whole volume is longer than the volume.
+                Ok(_) | Err(OpError::OutOfRange { .. }) => break,
+                Err(error) => return Err(error),
+            };
             let Some(last) = extents.last() else { break };
             let end = last.range.end();
             for extent in extents.iter().filter(|extent| extent.state == ExtentState::Mapped) {
