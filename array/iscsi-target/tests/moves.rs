@@ -4,7 +4,8 @@
 mod support;
 
 use bytes::Bytes;
-use engine::{Core, Engine, Options};
+use catalog::CatalogError;
+use engine::{Core, Credit, DeltaMode, Engine, Gate, NewPeriod, Options, Role, StreamService};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi_target::TargetConfig;
 use ondisk::ArrayGeometry;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{ALPHA, Array, BETA, Ended, Host};
 use testing::MemoryDisk;
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
 
 const GOOD: Ended = Ended::Good(Bytes::new());
 /// Ids that no volume of the array gets by itself.
 const FAR: u64 = 1 << 40;
+const STREAM: u32 = 7;
 
 fn transfer(lba: u64, blocks: u32) -> Transfer {
     Transfer { size: CdbSize::Sixteen, lba: Lba(lba), blocks, dpo: false, fua: false }
@@ -206,24 +208,84 @@ async fn load(host: &mut Host, has_ended: &AtomicBool) -> u8 {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn moves_under_load_lose_nothing() {
+fn engine() -> Arc<Engine> {
     let capacity = 64 << 20;
     let disk = MemoryDisk::new(capacity);
     let geometry = ArrayGeometry::for_capacity(capacity).unwrap();
     Core::create(&disk, &geometry, [5; 16]).unwrap();
     let (core, _) = Core::recover(&disk, Some(Options::for_geometry(&geometry))).unwrap();
-    let engine = Arc::new(Engine::start(core, Arc::new(disk)));
-    let array = Array::start_on(engine, TargetConfig::default()).await;
+    Arc::new(Engine::start(core, Arc::new(disk)))
+}
+
+fn stretch(draft: &mut catalog::Draft) -> Result<(), CatalogError> {
+    draft.create_pod("pod", None, 0)?;
+    draft.move_volume_to_pod("shared", Some("pod"))?;
+    let peer = catalog::PodPeer { id: "id".to_owned(), name: "array-2".to_owned() };
+    draft.stretch_pod("pod", STREAM, peer, 0).map(drop)
+}
+
+/// The engine accepts the records that changes of a stretched pod become.
+#[tokio::test]
+async fn changes_of_a_stretched_pod_are_ordered() {
+    let engine = engine();
+    let array = Array::start_on(engine.clone(), TargetConfig::default()).await;
+    let mut host = array.host(ALPHA).await;
+    assert_eq!(host.run_with(1, Command::Write(transfer(0, 8)), vec![1; 4096]).await, GOOD);
+    array.change(stretch).await;
+    let stream = StreamId::new(STREAM).unwrap();
+    engine.create_stream(stream).unwrap();
+    while !engine.stream_status(stream).unwrap().is_ready {
+        tokio::task::yield_now().await;
+    }
+    let unavailable = array.try_change(|draft| draft.rename_volume("pod::shared", "x").map(drop)).await;
+    assert_eq!(unavailable.unwrap_err().to_string(), "Pod pod cannot be changed now: the stream is closed.");
+    let period = NewPeriod {
+        period: Period(1),
+        role: Role::Sequencer,
+        gate: Gate::Local,
+        last: Position(0),
+        max_payload: 1 << 20,
+        delta: DeltaMode::Off,
+    };
+    engine.begin_period(stream, period).unwrap();
+    engine.stream_lent(stream, Period(1), Credit { bytes: u64::MAX, blocks: u64::MAX, records: u64::MAX }).unwrap();
+    let edits: [fn(&mut catalog::Draft) -> Result<(), CatalogError>; 7] = [
+        |draft| draft.create_snapshots(&["pod::shared"], Some("s"), 1).map(drop),
+        |draft| draft.create_volume("pod::new", 1 << 20, 1).map(drop),
+        |draft| draft.resize_volume("pod::shared", 2 << 20, false, 1).map(drop),
+        |draft| draft.resize_volume("pod::shared", 1 << 20, true, 1).map(drop),
+        |draft| draft.copy_volume("pod::shared.s", "pod::new", true, 1).map(drop),
+        |draft| draft.destroy_volume("pod::new", 1).map(drop),
+        |draft| draft.eradicate_volume("pod::new").map(drop),
+    ];
+    for edit in edits {
+        array.change(edit).await;
+    }
+    assert_eq!(engine.stream_status(stream).unwrap().position, Position(edits.len() as u64));
+    host.drain_attentions().await;
+    assert_eq!(host.run(1, Command::Read(transfer(0, 8))).await.data(), vec![1; 4096]);
+    array.change(|draft| draft.connect("alpha", "pod::shared.s", Some(9)).map(drop)).await;
+    host.attentions(9).await;
+    assert_eq!(host.run(9, Command::Read(transfer(0, 8))).await.data(), vec![1; 4096]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn moves_under_load_lose_nothing() {
+    let array = Array::start_on(engine(), TargetConfig::default()).await;
     let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
     let has_ended = AtomicBool::new(false);
     let moves = async {
         for to in 0..8 {
             move_to(&array, "shared", to).await;
         }
+        array.change(stretch).await;
         has_ended.store(true, Ordering::SeqCst);
     };
     let (round, ()) = tokio::join!(load(&mut alpha, &has_ended), moves);
     let last = vec![round; STEP as usize * 512];
+    assert_eq!(
+        array.catalog.state().volume("pod::shared").unwrap().content(),
+        StreamId::new(STREAM).unwrap().volume(1)
+    );
     assert_eq!(beta.run(1, Command::Read(transfer(0, STEP))).await.data(), last, "another session, after the moves");
 }

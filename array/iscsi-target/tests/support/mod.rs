@@ -77,9 +77,15 @@ impl Array {
 
     /// Changes the catalog on a blocking thread, outside the runtime.
     pub async fn change(&self, edit: impl FnOnce(&mut catalog::Draft) -> Result<(), CatalogError> + Send + 'static) {
+        self.try_change(edit).await.expect("the change is good");
+    }
+
+    pub async fn try_change(
+        &self,
+        edit: impl FnOnce(&mut catalog::Draft) -> Result<(), CatalogError> + Send + 'static,
+    ) -> Result<(), CatalogError> {
         let catalog = self.catalog.clone();
-        let changed = tokio::task::spawn_blocking(move || catalog.change(edit)).await;
-        changed.expect("the change runs").expect("the change is good");
+        tokio::task::spawn_blocking(move || catalog.change(edit)).await.expect("the change runs")
     }
 
     pub fn volume(&self, name: &str) -> ObjectId {
