@@ -31,7 +31,7 @@ use types::{BlockRange, Lba, StreamId, VolumeId};
 const CAPACITY: u64 = 4 << 30;
 const VOLUME_BYTES: u64 = 256 << 20;
 const PLAIN: VolumeId = VolumeId(1);
-/// Absence of an array, and the writes meanwhile.
+/// Absence of an array.
 const ABSENCE: Duration = Duration::from_secs(10);
 /// Round-trip times in microseconds.
 const DISTANCES: [u64; 4] = [0, 500, 1000, 4000];

@@ -53,8 +53,13 @@ const PARTS: &[Part] = &[
     part("link", &["types", "platform", "pinned-tls"]),
     part("mediator", &["types", "platform", "pinned-tls"]),
     Part { name: "replication", may_use: &["types", "wal", "engine", "link"], may_test_with: &["platform", "ondisk"] },
-    // The state machine of pods. Nothing in the array uses it yet.
+    // The state machine of a pod.
     part("pod", &["types"]),
+    Part {
+        name: "pods",
+        may_use: &["types", "platform", "pinned-tls", "engine", "replication", "mediator", "pod"],
+        may_test_with: &["ondisk", "link"],
+    },
     Part {
         name: "rest",
         may_use: &["types", "platform", "api", "catalog", "engine", "telemetry", "notify", "console", "link"],
@@ -67,6 +72,9 @@ const PARTS: &[Part] = &[
             "types",
             "buffers",
             "platform",
+            "replication",
+            "pod",
+            "pods",
             "ondisk",
             "fsck",
             "encryption",
@@ -120,6 +128,8 @@ const PARTS: &[Part] = &[
         &[
             "types",
             "platform",
+            "pod",
+            "pods",
             "testing",
             "reduction",
             "ondisk",

@@ -17,7 +17,7 @@ use scsi::{Asc, Sense, SenseKey, asc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use support::{ALPHA, Array, BETA, Ended, Host};
-use types::{Lba, VolumeId};
+use types::{Lba, ObjectId, VolumeId};
 
 const GOOD: Ended = Ended::Good(Bytes::new());
 const READ: Command = Command::Read(Transfer { size: CdbSize::Ten, lba: Lba(0), blocks: 1, dpo: false, fua: false });
@@ -34,6 +34,11 @@ struct Pods {
     watchers: Mutex<Vec<PortWatcher>>,
 }
 
+/// Returns the content of a volume, which has not moved.
+fn content(volume: ObjectId) -> VolumeId {
+    VolumeId(volume.0)
+}
+
 impl PodPorts for Pods {
     fn ports(&self, content: VolumeId) -> Option<PodPortStates> {
         self.states.lock().get(&content).copied()
@@ -46,9 +51,9 @@ impl PodPorts for Pods {
 
 impl Pods {
     /// Changes the states of a volume, without a notification.
-    fn set(&self, volume: VolumeId, own: PortState, peer: PortState) {
+    fn set(&self, volume: ObjectId, own: PortState, peer: PortState) {
         let states = PodPortStates { own, peer, peer_number: 2, peer_ports: 2 };
-        self.states.lock().insert(volume, states);
+        self.states.lock().insert(content(volume), states);
     }
 
     fn notify(&self) {
@@ -129,7 +134,7 @@ async fn two_arrays_report_the_same_two_groups() {
             _ => (PortState::Unavailable, PortState::Active),
         };
         let states = PodPortStates { own, peer, peer_number: 3 - number, peer_ports: 2 };
-        pods.states.lock().insert(array.volume("shared"), states);
+        pods.states.lock().insert(content(array.volume("shared")), states);
         let mut host = array.host(ALPHA).await;
         let page = host.run(1, Command::Inquiry { page: Some(0x83), allocation: 1024 }).await.data();
         assert!(page.windows(8).any(|id| id == [0x51, 0x95, 0, 4, 0, 0, 0, number]), "the own group in VPD page 83h");
@@ -349,7 +354,7 @@ async fn copy_fails_at_the_paths_that_are_the_cause() {
 async fn content_that_is_replaced_is_not_a_lost_volume() {
     let (pods, array, mut alpha) = start(PortState::Active, PortState::Active).await;
     let shared = array.volume("shared");
-    array.gate.fail(Some(OpError::NoSuchVolume(shared)));
+    array.gate.fail(Some(OpError::NoSuchVolume(content(shared))));
     assert_eq!(alpha.run(1, READ).await, TRANSITION);
     let lost = Ended::Check(SenseKey::IllegalRequest, asc::LOGICAL_UNIT_NOT_SUPPORTED);
     assert_eq!(alpha.run(2, READ).await, lost, "a plain volume is gone");

@@ -169,7 +169,7 @@ impl Links {
         self.shared.peers().iter().for_each(|peer| peer.remove());
     }
 
-    /// Returns the certificate by which other programs know this array, with its key.
+    /// Returns the certificate of this array for other programs, with its key.
     pub fn identity(&self) -> &TlsIdentity {
         &self.shared.identity
     }

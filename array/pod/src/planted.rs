@@ -6,7 +6,7 @@ macro_rules! bugs {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// A rule that is broken on purpose.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "only a simulator sets them"))]
+        #[cfg_attr(not(feature = "planted"), allow(dead_code, unreachable_pub, reason = "only a simulator sets them"))]
         pub enum Bug { $($(#[$doc])* $variant,)* }
 
         #[cfg(feature = "planted")]

@@ -1,7 +1,7 @@
 //! One pod on one array: a thread that steps the state machine and carries out its actions.
 //!
-//! The state machine is behind a mutex of its own, because a record with a note passes it on the
-//! thread of a session. Its actions are carried out by the pod's thread alone, in their order.
+//! The state machine has a mutex of its own, because a record with a note passes it on the thread
+//! of a session. Its actions are carried out by the pod's thread alone, in their order.
 
 mod begin;
 mod end;
@@ -10,23 +10,24 @@ mod peer;
 
 pub(crate) use end::{has_ended, remove};
 
-use crate::driver::peer::Attempts;
+use crate::attempts::Attempts;
 use crate::environment::Environment;
-use crate::forward::{Arrived, Next, Served, Session};
+use crate::forward::Session;
 use crate::gate::HostGate;
-use crate::mask::{MaskReader, MaskTaking};
+use crate::handle::{Control, Input, LinkSession, NOTE, PodHandle};
+use crate::mask::{MaskReader, MaskTaking, whole_volume};
 use crate::message::PodMessage;
-use crate::persist::{self, Persist};
+use crate::persist::Persist;
 use crate::registrar::{PodRegister, Registrar};
 use crate::resync::Resync;
-use crate::status::{Flow, PodStatus};
+use crate::status::Flow;
 use bytes::Bytes;
 use engine::{Change, DeltaOp, Op, OpError, Reply, Sink, StreamChange, Tag, call};
 use parking_lot::Mutex;
 use platform::clock;
 use pod::{
-    Action, Alert, Answer, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request,
-    Role, Side, Stored, StreamDelta, StreamGate, StreamRole, Times,
+    Action, Alert, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request, Role,
+    Side, Stored, StreamDelta, StreamGate, StreamRole, Times,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,199 +46,12 @@ const ROUNDS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time for a record that removes this array to be applied.
 const RECORD: Duration = Duration::from_secs(1);
-/// Id of a session of the link.
-pub(crate) type LinkSession = [u8; 16];
-
-/// First byte of a message with a record: a note of the state machine.
-pub(crate) const NOTE: u8 = 1;
-/// First byte of a message with a record: the objects of the pod.
-pub(crate) const IMAGE: u8 = 2;
-
-/// Something that happens to a pod.
-pub(crate) enum Input {
-    /// A session of the link has begun.
-    LinkUp(LinkSession),
-    /// It has ended.
-    LinkDown(LinkSession),
-    /// A message has arrived in a session of the link and one of the pod.
-    Message(LinkSession, Session, PodMessage),
-    /// The stream has changed.
-    Wake,
-    /// A value was stored, or not.
-    Stored(bool),
-    /// A note with a state was ordered, or not: by the state machine with this number.
-    Logged(u64, Result<Reply, OpError>),
-    /// A note without a state was ordered, or not.
-    Noted(Result<Reply, OpError>),
-    /// The tail is in the deltas, or not, in this period.
-    TailAdded(Period, Result<Reply, OpError>),
-    /// Blocks have entered a delta, for the mask with this number.
-    Added(u64, Result<Reply, OpError>),
-    /// The mediator has answered.
-    Answer(u64, Answer),
-    /// The carrier carries the stream no longer.
-    Stopped(Period, String),
-    /// A request of an administrator.
-    Request(Request, mpsc::Sender<Result<(), &'static str>>),
-    /// The pod gets another mediator, or none.
-    Mediator(Option<PodRegister>),
-    /// The pod is on this array alone from now on, without the other one's consent.
-    Abandon(mpsc::Sender<Result<(), String>>),
-    /// The array stops.
-    End,
-}
-
-/// The state machine, and its actions that were not carried out.
-struct Control {
-    machine: Machine,
-    actions: VecDeque<Action>,
-}
-
-/// The part of a pod that other threads reach.
-pub(crate) struct PodHandle {
-    pub(crate) stream: StreamId,
-    /// Id of the other array.
-    pub(crate) array: String,
-    pub(crate) side: Side,
-    pub(crate) gate: Arc<HostGate>,
-    control: Mutex<Control>,
-    /// Values that records store, and values that are stored by themselves.
-    persist: Mutex<Persist>,
-    inbox: mpsc::Sender<Input>,
-    is_woken: AtomicBool,
-    /// Images have come with records, and are not in the catalog.
-    pub(crate) has_images: AtomicBool,
-    served: Mutex<Served>,
-    status: Mutex<PodStatus>,
-}
-
 /// Passes the answer of the engine to the pod's thread.
 struct ToInbox<F>(mpsc::Sender<Input>, F);
 
 impl<F: Fn(Result<Reply, OpError>) -> Input + Send + Sync> Sink for ToInbox<F> {
     fn complete(&self, _: Tag, result: Result<Reply, OpError>) {
         let _ = self.0.send((self.1)(result));
-    }
-}
-
-impl PodHandle {
-    /// Gives something to the pod's thread.
-    pub(crate) fn give(&self, input: Input) {
-        // A pod that has ended takes nothing.
-        let _ = self.inbox.send(input);
-    }
-
-    /// The stream has changed. Called with the engine's mutex held.
-    pub(crate) fn wake(&self) {
-        if !self.is_woken.swap(true, Ordering::Relaxed) {
-            self.give(Input::Wake);
-        }
-    }
-
-    /// Returns the state for administrators.
-    pub(crate) fn status(&self) -> PodStatus {
-        let mut status = self.status.lock().clone();
-        let now = clock::lease_time();
-        self.with_machine(|machine| {
-            let why = machine.why().map(|why| (why.waits_for, now.saturating_sub(why.since)));
-            status.update(machine.stored(), self.side, why);
-            (status.is_in_step, status.is_alone) = (machine.is_in_step(), machine.is_alone());
-        });
-        (status.waiting, status.in_flight) = self.gate.load();
-        status.hosts = self.gate.hosts();
-        status
-    }
-
-    /// Takes a forward of the other array.
-    pub(crate) fn take_forward(&self, arrived: Arrived) -> Next {
-        self.served.lock().take(arrived)
-    }
-
-    /// Notes the outcome of one. Returns its bytes for the other array.
-    pub(crate) fn forward_done(&self, origin: u64, number: u64, result: &Result<Reply, OpError>) -> Option<Bytes> {
-        self.served.lock().done(origin, number, result)
-    }
-
-    /// Takes the outcome of a forward of this array.
-    pub(crate) fn outcome(&self, body: &[u8]) {
-        let ended = self.gate.forwards(|forwards| forwards.outcome(body));
-        ended.into_iter().for_each(|(tag, sink, result)| sink.complete(tag, result));
-    }
-
-    /// Both arrays serve.
-    pub(crate) fn is_in_step(&self) -> bool {
-        self.with_machine(Machine::is_in_step)
-    }
-
-    fn step(&self, event: Event) {
-        let mut control = self.control.lock();
-        let actions = control.machine.step(event, clock::lease_time());
-        control.actions.extend(actions);
-    }
-
-    fn with_machine<T>(&self, look: impl FnOnce(&Machine) -> T) -> T {
-        look(&self.control.lock().machine)
-    }
-
-    /// Takes a message with a record, in the order of records. Returns what is stored with it.
-    pub(crate) fn record_message(
-        &self,
-        period: Period,
-        position: Position,
-        message: &Bytes,
-    ) -> Result<Vec<Change>, String> {
-        match message.split_first() {
-            Some((&NOTE, note)) => {
-                let note = Note::decode(note).map_err(|error| error.to_string())?;
-                Ok(self.note(period, position, note))
-            }
-            Some((&IMAGE, image)) => {
-                self.has_images.store(true, Ordering::Relaxed);
-                Ok(vec![persist::put_image(self.stream, position, image)])
-            }
-            _ => Err("a record with an unknown message".to_owned()),
-        }
-    }
-
-    /// Applies the objects that have come with records to the catalog. May wait for its changes.
-    pub(crate) fn apply_images(&self, environment: &Environment) {
-        if !self.has_images.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        let (engine, stream) = (&environment.engine, self.stream);
-        for (key, image) in persist::images(&**engine, stream) {
-            let applied = environment.objects.apply(stream, &image);
-            let removed = applied.and_then(|()| {
-                call(&**engine, Op::Change(vec![Change::Remove { key }])).map_err(|error| error.to_string())
-            });
-            if let Err(error) = removed {
-                tracing::error!(%stream, "objects of the pod are not those of the other array: {error}");
-                self.has_images.store(true, Ordering::Relaxed);
-                return clock::sleep(PAUSE);
-            }
-        }
-    }
-
-    fn note(&self, period: Period, position: Position, note: Note) -> Vec<Change> {
-        let mut control = self.control.lock();
-        let actions = control.machine.step(Event::Note { period, position, note }, clock::lease_time());
-        let mut values = Vec::new();
-        for action in &actions {
-            if let Action::Log { position: at, generation, state, .. } = action
-                && *at == position
-            {
-                values.push(self.persist.lock().log(*generation, state, (period, position), false));
-            }
-        }
-        control.actions.extend(actions);
-        let hosts = control.machine.hosts();
-        drop(control);
-        if hosts.changes == Changes::Fail {
-            // The other array may count on it as soon as the record is durable.
-            self.gate.set(hosts, false, None);
-        }
-        self.give(Input::Wake);
-        values
     }
 }
 
@@ -269,7 +83,8 @@ pub(crate) struct Driver {
     /// The objects that the source has.
     image: Option<Bytes>,
     masks: u64,
-    /// A mask that is wanted as soon as no volume is being made: its session, and whether it is all.
+    /// A mask that is wanted as soon as no volume is being made: its session, and whether it is
+    /// all.
     wanted_mask: Option<(Session, bool)>,
     taking: Option<MaskTaking>,
     reading: Option<MaskReader>,
@@ -412,7 +227,7 @@ impl Driver {
                 self.begin_again(&format!("a change of state was not ordered: {error}"));
             }
             Input::Noted(Err(error)) => {
-                tracing::debug!(stream = %self.handle.stream, "a note was not ordered: {error}")
+                tracing::debug!(stream = %self.handle.stream, "a note was not ordered: {error}");
             }
             Input::TailAdded(period, result) => self.tail_added(period, &result),
             Input::Added(mask, result) => self.mask_added(mask, &result),
@@ -437,8 +252,8 @@ impl Driver {
         }
     }
 
-    /// Gives the state machine what has changed, and carries out its actions. While hosts are served
-    /// and nothing else waits for the stream, what has changed waits for the next tick.
+    /// Gives the state machine the news, and carries out its actions. While hosts are served and
+    /// nothing else waits for the stream, news waits for the next tick.
     fn settle(&mut self, is_forced: bool) {
         let now = clock::lease_time();
         let is_tick = now >= self.last_tick + TICK;
@@ -498,14 +313,14 @@ impl Driver {
     }
 
     fn present_facts(&self) -> Option<Facts> {
-        // Read first: a change that is in flight may end meanwhile, and move the position.
+        // Read first: a change that is in flight may end, and move the position.
         let is_still = self.handle.gate.is_still();
         let status = self.environment.engine.stream_status(self.handle.stream)?;
         let is_source = self.run.is_some_and(|run| run.delta == StreamDelta::Source);
         Some(facts_of(&status, is_still, !is_source || self.is_attached))
     }
 
-    /// Stores the newest state, and reports what is durable.
+    /// Stores the newest state, and reports how much is durable.
     fn store(&mut self) {
         let status = self.environment.engine.stream_status(self.handle.stream);
         let (change, durable) = {
@@ -597,7 +412,7 @@ impl Driver {
         let has_deltas = engine.stream_status(stream).is_some_and(|status| !status.is_delta_empty);
         let Some(run) = self.run.filter(|_| has_deltas) else { return };
         for (volume, _) in engine.stream_volumes(stream) {
-            let clear = DeltaOp::Clear { volume, period: run.period, ranges: mask::whole_volume() };
+            let clear = DeltaOp::Clear { volume, period: run.period, ranges: whole_volume() };
             if let Err(error) = call(&**engine, Op::Delta(clear)) {
                 tracing::warn!(%volume, "its delta is not cleared: {error}");
             }
@@ -682,15 +497,16 @@ impl Driver {
         }
     }
 
-    /// The carrier has given up, or a record could not be applied: the stream of the period is over.
+    /// The carrier has given up, or a record could not be applied: the stream of the period is
+    /// over.
     fn stopped(&mut self, period: Period, reason: &str) {
         if self.run.is_some_and(|run| run.period == period) {
             self.begin_again(reason);
         }
     }
 
-    /// Begins again with the state on the drive, as after a restart of the process: what was decided
-    /// since has had no effect outside.
+    /// Begins again with the state on the drive, as after a restart of the process: later
+    /// decisions have had no effect outside.
     pub(super) fn begin_again(&mut self, reason: &str) {
         let (stream, side) = (self.handle.stream, self.handle.side);
         tracing::warn!(%stream, "the pod begins again: {reason}");

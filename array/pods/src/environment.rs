@@ -1,4 +1,4 @@
-//! What pods use of the array.
+//! The parts of the array that pods use.
 
 use crate::objects::PodObjects;
 use engine::{KeyValue, Maintenance};
@@ -11,7 +11,7 @@ pub trait PodEngine: Replica + KeyValue + Maintenance {}
 
 impl<T: Replica + KeyValue + Maintenance> PodEngine for T {}
 
-/// What pods use of the array.
+/// The parts of the array that pods use.
 #[derive(Clone)]
 pub struct Environment {
     /// The engine.

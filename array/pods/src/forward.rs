@@ -5,7 +5,6 @@
 //! that of a change which both arrays hold. Where the arrays part, a forward ends with an error,
 //! although it may have happened, as when a path of a host fails.
 
-use crate::gate::HELD_FOR;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::{Op, OpError, Reply, Sink, Tag};
 use platform::clock;
@@ -16,6 +15,9 @@ use types::{BlockRange, LBA_BYTES, Lba, StreamId, VolumeId};
 
 /// Number of a session of a pod.
 pub(crate) type Session = u64;
+
+/// A request that waits for a decision, or for a session, ends after this long.
+pub(crate) const HELD_FOR: Duration = Duration::from_secs(5);
 
 /// Longest data of one forward: a longer write is divided.
 const MAX_DATA: u64 = 512 << 10;
@@ -40,7 +42,7 @@ const COMPARE_AND_WRITE: u64 = 5;
 const OR: u64 = 6;
 const COPY: u64 = 7;
 
-/// Sends the body of a forward. What is lost with the session is sent again in the next one.
+/// Sends the body of a forward. One that is lost with the session is sent again in the next one.
 type Send = Box<dyn Fn(Bytes) + std::marker::Send + Sync>;
 
 /// A request of a host, of one or more forwards.
@@ -85,7 +87,7 @@ impl Forwards {
         self.requests.len()
     }
 
-    /// A session has begun in which the other array orders: sends what waits.
+    /// A session with the array that orders has begun: sends the forwards that wait.
     pub(crate) fn attach(&mut self, send: Send) {
         let low = self.low();
         self.parts.iter().for_each(|(number, part)| send(self.encode(*number, low, part)));
@@ -148,8 +150,8 @@ impl Forwards {
         self.send.is_some()
     }
 
-    /// Forgets the requests that have waited too long for a session: the other array forgets what it
-    /// has not ordered when a session ends. Returns them.
+    /// Forgets the requests that have waited too long for a session: the other array forgets those
+    /// that it has not ordered when a session ends. Returns them.
     pub(crate) fn expire(&mut self, now: Duration) -> Vec<(Tag, Arc<dyn Sink>)> {
         if self.is_attached() {
             return Vec::new();
@@ -281,7 +283,7 @@ pub(crate) fn is_of(op: &Op, stream: StreamId) -> bool {
     }
 }
 
-/// What the array that orders knows of a forward.
+/// Knowledge of a forward at the array that orders.
 enum Known {
     Running,
     Done(Bytes),
@@ -294,7 +296,7 @@ pub(crate) struct Served {
     known: BTreeMap<u64, Known>,
 }
 
-/// What to do with a forward.
+/// The treatment of a forward.
 pub(crate) enum Next {
     /// Carry it out.
     Run(Op),
@@ -410,7 +412,7 @@ mod tests {
 
     type Sent = Arc<parking_lot::Mutex<Vec<Bytes>>>;
 
-    /// Returns forwards with a session, and what they send.
+    /// Returns forwards with a session, and the list of bodies that they send.
     fn forwards() -> (Forwards, Sent) {
         let (mut forwards, sent) = (Forwards::default(), Sent::default());
         forwards.set_origin(11);

@@ -5,7 +5,7 @@
 //! expired, or that has yielded, may not know the newest content. Otherwise it waits, and is read
 //! again.
 
-use crate::forward::{Forwards, Session};
+use crate::forward::{Forwards, HELD_FOR, Session};
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
 use parking_lot::{Mutex, RwLock};
 use platform::clock;
@@ -13,9 +13,6 @@ use pod::{Changes, Hosts, Ports, Reads};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-/// A request that waits for a decision ends after this long.
-pub(crate) const HELD_FOR: Duration = Duration::from_secs(5);
 
 const NOT_SERVED: &str = "the other array of the pod serves it";
 const IN_TRANSITION: &str = "the arrays of the pod have not agreed yet";
@@ -53,7 +50,7 @@ struct Request {
     session: Option<Session>,
 }
 
-/// What to do with a request.
+/// The treatment of a request.
 enum Decision {
     Pass,
     Forward,
@@ -136,7 +133,7 @@ impl HostGate {
     }
 
     /// Changes the service. Forwards end where this array orders itself; where it serves no more,
-    /// they end with the session in which the other array may carry them out.
+    /// they end with the session, because the other array may carry them out until then.
     pub(crate) fn set(&self, hosts: Hosts, is_sequencer: bool, accepts: Option<Session>) {
         let (has_other_ports, ended) = {
             let mut state = self.state.lock();
@@ -164,7 +161,8 @@ impl HostGate {
         ended.into_iter().for_each(|(tag, sink)| sink.complete(tag, Err(OpError::Transition(IN_TRANSITION))));
     }
 
-    /// The session with the other array has ended: it carries out no forward that it has not ordered.
+    /// The session with the other array has ended: it carries out no forward that it has not
+    /// ordered.
     pub(crate) fn detach_forwards(&self) {
         let ended = {
             let mut state = self.state.lock();
@@ -251,8 +249,8 @@ impl HostGate {
         }
     }
 
-    /// Submits the requests that wait, in their order, as far as the service allows it. Requests
-    /// that arrive meanwhile queue after them.
+    /// Submits the requests that wait, in their order, if the service allows it. Requests
+    /// that arrive in the course of it queue after them.
     fn drain(&self) {
         let mut state = self.state.lock();
         if state.is_draining {
@@ -271,7 +269,7 @@ impl HostGate {
                     let Some(request) = state.held.remove(at) else { break };
                     let version = state.admit(&request, &decision);
                     parking_lot::MutexGuard::unlocked(&mut state, || self.carry_out(request, decision, version));
-                    // Others may have been ended meanwhile.
+                    // Others may have been ended since.
                     at = at.min(state.held.len());
                 }
             }

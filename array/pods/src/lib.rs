@@ -3,10 +3,10 @@
 //! hosts.
 //!
 //! ```text
-//!  hosts, catalog ─▶ PodService ─▶ gate of the pod ─▶ engine ─▶ carrier ═══ link ═══▶ other array
-//!                                   ▲    │ forwards ────────────────────────────────▶
+//!  hosts, catalog ─▶ PodService ─▶ gate of the pod ─▶ engine ─▶ carrier ═ link ═▶ other array
+//!                                   ▲    │ forwards ────────────────────────▶
 //!                          service  │    ▼
-//!                     thread of the pod: state machine ◀─▶ messages, mediator, values of the engine
+//!              thread of the pod: state machine ◀─▶ messages, mediator, values of the engine
 //! ```
 //!
 //! * [`Pods`] has the pods, and receives what the link brings.
@@ -14,11 +14,13 @@
 //! * The *gate* lets requests of hosts pass, wait, fail, or go to the array that orders changes.
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod border;
 mod driver;
 mod environment;
 mod forward;
 mod gate;
+mod handle;
 mod mask;
 mod message;
 mod objects;

@@ -1,7 +1,7 @@
 //! Parts of a mask, and the requests that take it.
 
 use crate::message::MaskPart;
-use engine::{BlockService, DeltaOp, ExtentState, MAX_DELTA_RANGES, Op, OpError, Reply, call};
+use engine::{BlockService, DeltaOp, ExtentState, MAX_DELTA_RANGES, Op, OpError, Reply, WHOLE_VOLUME_BLOCKS, call};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, Lba, VolumeId};
 
@@ -46,20 +46,28 @@ impl MaskReader {
     }
 }
 
-impl MaskPart {
-    /// Divides a mask into parts of up to `most` volumes and ranges.
-    pub(crate) fn parts(
-        is_all: bool,
-        volumes: Vec<VolumeId>,
-        ranges: Vec<(VolumeId, BlockRange)>,
-        most: usize,
-    ) -> Vec<Self> {
-        let volumes = volumes.chunks(most).map(|volumes| Self { volumes: volumes.to_vec(), ..Self::default() });
-        let ranges = ranges.chunks(most).map(|ranges| Self { ranges: ranges.to_vec(), ..Self::default() });
-        let mut parts: Vec<Self> = volumes.chain(ranges).collect();
-        parts.push(Self { is_last: true, is_all, ..Self::default() });
-        parts
-    }
+/// Divides a mask into parts of up to `most` volumes and ranges.
+pub(crate) fn divide(
+    is_all: bool,
+    volumes: Vec<VolumeId>,
+    ranges: Vec<(VolumeId, BlockRange)>,
+    most: usize,
+) -> Vec<MaskPart> {
+    let part = MaskPart::default;
+    let volumes = volumes.chunks(most).map(|volumes| MaskPart { volumes: volumes.to_vec(), ..part() });
+    let ranges = ranges.chunks(most).map(|ranges| MaskPart { ranges: ranges.to_vec(), ..part() });
+    let mut parts: Vec<MaskPart> = volumes.chain(ranges).collect();
+    parts.push(MaskPart { is_last: true, is_all, ..part() });
+    parts
+}
+
+/// Returns the range of a volume of the largest size: all of any volume.
+pub(crate) fn whole_volume() -> Vec<BlockRange> {
+    BlockRange::new(Lba(0), WHOLE_VOLUME_BLOCKS).into_iter().collect()
+}
+
+pub(crate) fn is_whole(range: &BlockRange) -> bool {
+    range.start() == Lba(0) && range.blocks() >= WHOLE_VOLUME_BLOCKS
 }
 
 /// Returns the blocks of a delta.
@@ -85,7 +93,7 @@ mod tests {
     fn mask_is_divided_and_taken_whole() {
         let range = |at: u64| BlockRange::new(Lba(at * 8), 8).unwrap();
         let ranges: Vec<_> = (0..2500).map(|at| (VolumeId(at % 2), range(at))).collect();
-        let parts = MaskPart::parts(false, vec![VolumeId(0), VolumeId(1)], ranges.clone(), 4096);
+        let parts = divide(false, vec![VolumeId(0), VolumeId(1)], ranges.clone(), 4096);
         assert_eq!(parts.iter().map(|part| part.is_last).collect::<Vec<_>>(), [false, false, true]);
         let requests: Vec<_> = parts.iter().flat_map(MaskReader::requests).collect();
         let mut taken = Vec::new();
@@ -96,6 +104,6 @@ mod tests {
         }
         taken.sort_by_key(|(_, range)| range.start());
         assert_eq!(taken, ranges);
-        assert_eq!(MaskPart::parts(true, vec![], vec![], 4096).len(), 1);
+        assert_eq!(divide(true, vec![], vec![], 4096).len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Messages between the two arrays of a pod, beside the records of its stream.
 //!
-//! The first byte is the kind; then comes the number of the pod's session, 0 outside of one. Numbers
-//! are little-endian.
+//! The first byte is the kind; then comes the number of the pod's session, 0 outside of one.
+//! Numbers are little-endian.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use types::{BlockRange, Lba, Period, Position, VolumeId};
@@ -24,7 +24,7 @@ const ACCEPTS: u8 = 11;
 /// Bytes before the body: kind and session.
 const HEAD: usize = 9;
 
-/// What an array cannot vouch for, or a part of it.
+/// Blocks for which an array cannot vouch, or a part of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MaskPart {
     /// No part follows.
@@ -33,15 +33,15 @@ pub(crate) struct MaskPart {
     pub(crate) is_all: bool,
     /// Volumes that exist at the sender.
     pub(crate) volumes: Vec<VolumeId>,
-    /// Blocks in which the sender may differ.
+    /// Blocks that may differ at the sender.
     pub(crate) ranges: Vec<(VolumeId, BlockRange)>,
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PodMessage {
-    /// The sender knows the pod, and begins a session of the pod within that of the link. Each array
-    /// counts its attempts; a session exists when each knows the attempt of the other.
+    /// The sender knows the pod, and begins a session of the pod within that of the link. Each
+    /// array counts its attempts; a session exists when each knows the attempt of the other.
     Here {
         /// The attempt of the sender.
         own: u64,
@@ -145,7 +145,7 @@ impl PodMessage {
     }
 }
 
-/// Returns the numbers of 8 bytes of which the bytes consist.
+/// Reads numbers of 8 bytes each.
 fn numbers(bytes: &[u8]) -> Option<Vec<u64>> {
     let (numbers, rest) = bytes.as_chunks::<8>();
     rest.is_empty().then(|| numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())

@@ -4,12 +4,13 @@ use bytes::Bytes;
 use engine::Change;
 use types::{StreamId, VolumeId};
 
-/// The objects of the stretched pods of an array: volumes and snapshots by the ids of their content.
+/// The objects of the stretched pods of an array: volumes and snapshots by the ids of their
+/// content.
 ///
 /// [`Self::image`] and [`Self::volume_changes`] do not block: the thread of a pod calls them, which
-/// has to answer the other array. The other calls may wait for changes of the catalog; these may wait
-/// for the pod in turn, so the thread of the pod makes the last two only where nothing of the pod is
-/// served.
+/// has to answer the other array. The other calls may wait for changes of the catalog; these may
+/// wait for the pod in turn, so the thread of the pod makes the last two only where nothing of the
+/// pod is served.
 pub trait PodObjects: Send + Sync {
     /// Returns the image of a pod: the objects that the other array should have.
     fn image(&self, stream: StreamId) -> Option<Bytes>;

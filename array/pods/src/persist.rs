@@ -100,8 +100,8 @@ impl Persist {
         Self { stream, base, on_drive, states, newest, durable: 0, storing: None, logged: Vec::new() }
     }
 
-    /// Returns the values of a state machine that begins with what is on the drive. Nothing is being
-    /// stored.
+    /// Returns the values of a state machine that begins with the state on the drive. Nothing is
+    /// being stored.
     pub(crate) fn begun_again(&self) -> Self {
         let used = self.states.last_key_value().map_or(self.durable, |(generation, _)| *generation);
         Self::after(self.stream, (self.base + used, self.on_drive.clone()))
@@ -154,8 +154,8 @@ impl Persist {
     }
 
     /// Returns the change that stores a state with a record. If the record is `own`, it is the only
-    /// one that may store the state: without the record, the state is wrong. A follower's state holds
-    /// with and without its record.
+    /// one that may store the state: without the record, the state is wrong. A follower's state
+    /// holds with and without its record.
     pub(crate) fn log(
         &mut self,
         generation: u64,

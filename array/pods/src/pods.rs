@@ -1,9 +1,10 @@
 //! The stretched pods of an array.
 
-use crate::driver::{self, Driver, Input, LinkSession, PodHandle, Start};
+use crate::driver::{self, Driver, Start};
 use crate::environment::Environment;
 use crate::forward::{self, Next, Session};
 use crate::gate::HostGate;
+use crate::handle::{Input, LinkSession, PodHandle};
 use crate::message::PodMessage;
 use crate::persist;
 use crate::registrar::PodRegister;
@@ -119,7 +120,7 @@ impl Pods {
             return driver::remove(&self.environment, stream, state.role).map_err(PodError::Failed);
         }
         let gate = self.service.gates().of(stream);
-        // What is under way was submitted before the volumes had a stream.
+        // Requests under way were submitted before the volumes had a stream.
         gate.hold();
         if !gate.wait_still(PATIENCE) {
             gate.open();
@@ -248,8 +249,8 @@ impl Pods {
         self.pods.read().get(&stream).map(|handle| handle.array.clone())
     }
 
-    /// Calls `watcher` after each change of the state of a port group, before a request fails because
-    /// of it. No lock is held that [`Self::hosts`] takes.
+    /// Calls `watcher` after each change of the state of a port group, before a request fails
+    /// because of it. No lock is held that [`Self::hosts`] takes.
     pub fn watch_ports(&self, watcher: Arc<dyn Fn() + Send + Sync>) {
         self.service.gates().watch_ports(watcher);
     }
@@ -290,8 +291,8 @@ impl Pods {
         self.environment.carrier.send(array, link, stream, message.encode(session));
     }
 
-    /// A session of the link with the array of a pod has begun. That array may not know the pod yet:
-    /// it is asked to take part. The catalog has the description, so that is done apart.
+    /// A session of the link with the array of a pod has begun. That array may not know the pod
+    /// yet: it is asked to take part. The catalog has the description, so that is done apart.
     fn greet(&self, handle: &Arc<PodHandle>, link: LinkSession) {
         handle.give(Input::LinkUp(link));
         self.offer(handle, link);
@@ -448,7 +449,7 @@ impl CarrierOwner for Owner {
 
     fn progressed(&self, stream: StreamId) {
         let Some(pods) = self.0.upgrade() else { return };
-        // The engine's mutex may be held: whoever changes the list of pods holds no lock of the engine.
+        // The engine's mutex may be held. No holder of the list of pods waits for that mutex.
         if let Some(handle) = pods.pods.read().get(&stream) {
             handle.wake();
         }

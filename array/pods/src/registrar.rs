@@ -40,7 +40,7 @@ impl Registrar {
         let problem = Arc::downgrade(&registrar.problem);
         registrar.runtime.spawn(async move {
             loop {
-                // Both arrays name the pod's key, which nobody else knows.
+                // Both arrays name the pod's key, which no other array knows.
                 let made = client.create(key, peer, key, 0).await;
                 let Some(problem) = problem.upgrade() else { return };
                 match made {

@@ -124,8 +124,8 @@ impl Worker {
         }
     }
 
-    /// Sends what the peer lacks once. Returns whether something could not be sent; `problem` is the
-    /// last error, which is reported once.
+    /// Sends what the peer lacks once. Returns whether something could not be sent; `problem` is
+    /// the last error, which is reported once.
     fn pass(self: &Arc<Self>, problem: &mut Option<OpError>) -> bool {
         self.progress.total.store(0, Ordering::Relaxed);
         self.progress.sent.store(0, Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl Worker {
         for (volume, _) in self.engine.stream_volumes(self.stream) {
             match self.send_volume(volume) {
                 Ok(()) | Err(OpError::NoSuchVolume(_)) => {}
-                // What cannot be read stays in the delta. The end of the period is no error.
+                // Blocks that cannot be read stay in the delta. The end of the period is no error.
                 Err(error) => {
                     has_failed = true;
                     if !self.is_over() && problem.as_ref() != Some(&error) {

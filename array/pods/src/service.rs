@@ -51,7 +51,8 @@ impl Gates {
     }
 }
 
-/// The engine behind the gates of pods, for hosts and for the catalog. A request on a plain volume passes after a test of one bit.
+/// The engine with the gates of pods, for hosts and for the catalog. A request on a plain volume
+/// passes after a test of one bit.
 pub struct PodService {
     this: Weak<Self>,
     engine: Arc<dyn PodEngine>,

@@ -48,7 +48,7 @@ pub struct PodStatus {
     pub has_mediator: bool,
     /// Why the mediator does not answer, if so.
     pub mediator_problem: Option<String>,
-    /// What it waits for, and for how long.
+    /// The event that it waits for, and for how long.
     pub waits_for: Option<(WaitsFor, Duration)>,
     /// Service of hosts.
     pub hosts: Hosts,

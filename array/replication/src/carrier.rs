@@ -24,8 +24,8 @@ pub trait CarrierOwner: Send + Sync {
     /// The session has ended. Its streams are detached; their records are kept, and so is the room
     /// that followers have lent until their period ends.
     fn ended(&self, array: &str, session: [u8; 16]);
-    /// A message of the other array about a stream, which may be unknown here, has arrived. Those of
-    /// one session come in order; records that were sent before have passed to the engine.
+    /// A message of the other array about a stream, which may be unknown here, has arrived. Those
+    /// of one session come in order; records that were sent before have passed to the engine.
     ///
     /// # Errors
     ///

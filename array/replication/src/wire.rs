@@ -4,8 +4,8 @@
 //! message is one operation more, the last one: a value of the catalog without a key. What does not
 //! fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
 //! position, 8 bytes; a `Credit` has bytes, blocks and records, 8 bytes each. Stream and period are
-//! in the header of every frame. A `PodMessage` has a part of a message between the two arrays, which
-//! means nothing here.
+//! in the header of every frame. A `PodMessage` has a part of a message between the two arrays,
+//! which means nothing here.
 
 use bytes::{Bytes, BytesMut};
 use engine::{Credit, LogOp, MAX_MESSAGE_BYTES, StreamRecord};

@@ -96,6 +96,13 @@ pub(crate) fn wait_words(view: &PodView, pod: &str, wait: PodWait) -> (String, S
     let (this, peer) = names(view);
     let by_itself = "It ends by itself while the link is up.";
     let (event, ends) = match wait.event {
+        PodWaitEvent::Peer if matches!(view.state, PodState::Solo | PodState::Resync) => {
+            let ends = format!(
+                "It ends when the link to {peer} is back. If {peer} is lost for good, `ibid array disconnect {peer}` and \
+                 `ibid pod unstretch {pod} {peer}` remove it from the pod."
+            );
+            return (format!("a sign of {peer}, which is silent"), ends);
+        }
         PodWaitEvent::Peer => {
             let ends = format!(
                 "It ends when the link to {peer} is back. If {peer} is lost for good, `ibid pod promote {pod} --force` \

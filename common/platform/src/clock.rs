@@ -38,8 +38,8 @@ pub fn now_with_sleep() -> Instant {
 pub fn lease_time() -> Duration {
     static LATEST: AtomicU64 = AtomicU64::new(0);
     let asleep = raw(libc::CLOCK_BOOTTIME).saturating_sub(raw(libc::CLOCK_MONOTONIC));
-    // The readings are made one after the other, so a preempted thread may see more sleep than there
-    // was. Then the clock is early, and stays so until the others catch up.
+    // The readings are made one after the other, so a preempted thread may see more sleep than
+    // there was. Then the clock is early, and stays so until the others catch up.
     let nanos = u64::try_from((raw(libc::CLOCK_MONOTONIC_RAW) + asleep).as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(LATEST.fetch_max(nanos, Ordering::Relaxed).max(nanos))
 }

@@ -153,13 +153,7 @@ async fn run(
     let app =
         App::new(catalog.clone(), service.clone(), portals.clone(), telemetry, version, storage.drive(), links.clone());
     app.set_pod_control(stretched.clone());
-    let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(|error| {
-        let hint = match &error {
-            ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
-            ServeError::BindLocal { .. } => "choose a --data directory on a file system that supports Unix sockets",
-        };
-        Problem::from(error).hint(hint)
-    })?;
+    let server = Server::bind(settings.api, &settings.data, &identity, app.clone()).await.map_err(api_problem)?;
     let endpoints = Endpoints {
         pid: std::process::id(),
         array: catalog.array().name.clone(),
@@ -197,16 +191,27 @@ async fn run(
     tasks.iter().chain(&own_tasks).for_each(tokio::task::JoinHandle::abort);
     stop.send_replace(true);
     // Hosts continue at the other array.
-    let pods = stretched.clone();
-    tokio::task::spawn_blocking(move || pods.stop(HAND_OVER)).await?;
+    tokio::task::spawn_blocking(move || stretched.stop(HAND_OVER)).await?;
     links.stop();
     target.shutdown().await;
     api.await?;
-    let storing = catalog.clone();
-    if let Err(error) = tokio::task::spawn_blocking(move || storing.store_served_time()).await? {
+    store_served_time(catalog.clone()).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn api_problem(error: ServeError) -> Problem {
+    let hint = match &error {
+        ServeError::Bind(..) => "choose another address with --api ADDR:PORT; port 0 chooses a free port",
+        ServeError::BindLocal { .. } => "choose a --data directory on a file system that supports Unix sockets",
+    };
+    Problem::from(error).hint(hint)
+}
+
+async fn store_served_time(catalog: Arc<Catalog>) -> Result<(), Problem> {
+    if let Err(error) = tokio::task::spawn_blocking(move || catalog.store_served_time()).await? {
         tracing::warn!("time served not stored: {error}");
     }
-    tracing::info!("stopped");
     Ok(())
 }
 

@@ -26,7 +26,7 @@ const MEDIATOR_TIMEOUT: Duration = Duration::from_millis(800);
 /// Asks whether a host has reserved a volume.
 pub(super) type IsReserved = Box<dyn Fn(ObjectId) -> bool + Send + Sync>;
 
-/// What is known of the other array of a pod beside its name.
+/// Facts about the ports of the other array of a pod.
 #[derive(Clone, Copy, Debug)]
 struct PeerPorts {
     number: u8,
@@ -186,7 +186,8 @@ impl PodPorts for StretchedPods {
             Ports::Unavailable => PortState::Unavailable,
         };
         let peers = self.peers.lock();
-        // Until the other array has described itself, it cannot be named: only one group is reported.
+        // Until the other array has described itself, it cannot be named: only one group is
+        // reported.
         let peer = self.find_peer(content).and_then(|id| peers.get(&id).copied());
         let own_number = self.catalog.array().number;
         let PeerPorts { number, portals } = peer.unwrap_or(PeerPorts { number: own_number, portals: 1 });
@@ -263,7 +264,7 @@ fn image_of(stream: StreamId, image: &[u8]) -> Result<PodImage, String> {
     }
 }
 
-/// Returns the engine behind the gates of pods, for the catalog and for hosts.
+/// Returns the engine with the gates of pods, for the catalog and for hosts.
 pub(super) fn service(engine: Arc<dyn PodEngine>) -> (Arc<PodService>, Arc<dyn Service>) {
     let service = PodService::new(engine);
     (service.clone(), service)

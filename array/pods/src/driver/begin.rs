@@ -1,6 +1,7 @@
-//! Periods of the stream: their begin, and the session in which records cross.
+//! Periods of the stream: their begin, and the session for their records.
 
-use super::{Driver, IMAGE};
+use super::Driver;
+use crate::handle::IMAGE;
 use crate::message::PodMessage;
 use crate::persist;
 use crate::resync::Resync;
@@ -69,7 +70,7 @@ impl Driver {
         Run { period: new.period, role: role_of(new.role), last, max_payload: new.max_payload }
     }
 
-    /// Begins a period in which this array orders. Its last record is that of the stream, which
+    /// Begins a period as the array that orders. Its last record is that of the stream, which
     /// hosts may be changing.
     fn begin_ordering(&self, new: &BeginPeriod) -> Result<Position, String> {
         let (engine, carrier, stream) = (&self.environment.engine, &self.environment.carrier, self.handle.stream);
@@ -144,7 +145,7 @@ impl Driver {
         environment.objects.volume_changes(stream, image, &held, &stale)
     }
 
-    /// A session has begun in which this array follows: it accepts records from now on.
+    /// A session has begun for an array that follows: it accepts records from now on.
     pub(super) fn attach_follower(&mut self) {
         let (Some(_), Some(run)) = (self.session, self.run) else { return };
         if run.role != StreamRole::Follower {
@@ -172,7 +173,7 @@ impl Driver {
         let (carrier, array, stream) =
             (self.environment.carrier.clone(), self.handle.array.clone(), self.handle.stream);
         let send = move |body: Bytes| {
-            // What is lost with the session is sent again in the next one.
+            // A forward that is lost with the session is sent again in the next one.
             carrier.send(&array, link, stream, PodMessage::Forward(body).encode(session));
         };
         self.handle.gate.forwards(|forwards| forwards.attach(Box::new(send)));

@@ -76,7 +76,8 @@ impl Driver {
             return;
         }
         self.handle.gate.hold();
-        // Changes under way are those of an array that serves alone; the stream is closed after them.
+        // Changes under way are those of an array that serves alone; the stream is closed after
+        // them.
         let is_still = self.handle.gate.wait_still(PATIENCE);
         if !is_still {
             tracing::warn!(stream = %self.handle.stream, "changes of hosts do not end; they fail");

@@ -1,22 +1,14 @@
 //! The mask: what the array that yields cannot vouch for. The source adds it to its deltas.
 
-use super::{Driver, Input, LinkSession};
+use super::Driver;
 use crate::environment::Environment;
 use crate::forward::Session;
-use crate::mask::{MaskReader, MaskTaking};
+use crate::handle::{Input, LinkSession};
+use crate::mask::{MaskReader, MaskTaking, divide, is_whole, whole_volume};
 use crate::message::{MASK_PART, MaskPart, PodMessage};
-use engine::{DeltaOp, Op, OpError, Reply, WHOLE_VOLUME_BLOCKS};
+use engine::{DeltaOp, Op, OpError, Reply};
 use pod::Event;
-use types::{BlockRange, Lba, StreamId, VolumeId};
-
-/// Returns the range of a volume of the largest size: all of any volume.
-pub(super) fn whole_volume() -> Vec<BlockRange> {
-    BlockRange::new(Lba(0), WHOLE_VOLUME_BLOCKS).into_iter().collect()
-}
-
-fn is_whole(range: &BlockRange) -> bool {
-    range.start() == Lba(0) && range.blocks() >= WHOLE_VOLUME_BLOCKS
-}
+use types::{StreamId, VolumeId};
 
 /// Returns the mask of this array: its tail, its deltas, and its volumes.
 fn own_mask(environment: &Environment, stream: StreamId) -> Vec<MaskPart> {
@@ -32,12 +24,12 @@ fn own_mask(environment: &Environment, stream: StreamId) -> Vec<MaskPart> {
             Err(_) => is_all = true,
         }
     }
-    MaskPart::parts(is_all, volumes, ranges, MASK_PART)
+    divide(is_all, volumes, ranges, MASK_PART)
 }
 
 impl Driver {
-    /// The mask of the other array is wanted. Until `Start`, no volume is made or removed: the other
-    /// array has to know of each.
+    /// The mask of the other array is wanted. Until `Start`, no volume is made or removed: the
+    /// other array has to know of each.
     pub(super) fn take_mask(&mut self, session: u64, is_all: bool) {
         if self.session == Some(session) {
             self.handle.gate.hold_objects(true);

@@ -3,8 +3,10 @@
 //! A session of a pod lives within one of the link. It ends with that, or when an array begins
 //! again; the other pods of the link are not concerned.
 
-use super::{Driver, LinkSession};
+use super::Driver;
+use crate::attempts::number_of;
 use crate::forward::Session;
+use crate::handle::LinkSession;
 use crate::message::PodMessage;
 use bytes::Bytes;
 use platform::clock;
@@ -17,29 +19,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const LONG: Duration = Duration::from_secs(5);
 /// Time for the objects of the catalog to be those of the engine.
 const OBJECTS: Duration = Duration::from_secs(1);
-
-/// The attempts of both arrays to begin a session of the pod.
-#[derive(Debug, Default)]
-pub(super) struct Attempts {
-    own: u64,
-    /// Of the other array, 0 if it has made none in this session of the link.
-    peer: u64,
-    /// The other array knows the own attempt.
-    is_seen: bool,
-    /// An attempt is announced at this time of the lease clock.
-    due: Option<Duration>,
-    pause: Duration,
-    began: Duration,
-}
-
-/// Returns the number of a session, equal on both arrays: from that of the link and the attempts.
-fn number_of(link: LinkSession, attempts: [u64; 2]) -> u64 {
-    let (first, _) = link.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-    // Distinct for the attempts of one session of the link, however many there are; those of
-    // different ones differ by their random number.
-    let [a, b] = attempts;
-    u64::from_le_bytes(*first).wrapping_add((a << 24).wrapping_add(b).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
 
 impl Driver {
     /// Sends a message in the session of the pod.
@@ -207,8 +186,8 @@ impl Driver {
         }
     }
 
-    /// Returns the image of the pod. No volume is being made or removed, but the catalog may not know
-    /// the last one yet.
+    /// Returns the image of the pod. No volume is being made or removed, but the catalog may not
+    /// know the last one yet.
     fn own_image(&self) -> Result<Bytes, String> {
         let (environment, stream) = (&self.environment, self.handle.stream);
         let until = clock::lease_time() + OBJECTS;
@@ -230,21 +209,5 @@ impl Driver {
         if self.session == Some(session) {
             self.leave_session();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn sessions_have_numbers_of_their_own() {
-        let links = [[1; 16], [2; 16]];
-        let numbers: BTreeSet<u64> = links
-            .into_iter()
-            .flat_map(|link| (1..100).flat_map(move |a| (1..100).map(move |b| number_of(link, [a, b]))))
-            .collect();
-        assert_eq!(numbers.len(), 2 * 99 * 99);
     }
 }

@@ -216,7 +216,7 @@ fn failed_comparison_is_a_read() {
 }
 
 #[test]
-fn read_that_the_engine_refuses_waits_for_the_next_decision() {
+fn read_that_the_engine_refuses_waits() {
     let bench = Bench::new();
     bench.gate.set(service(Changes::Serve, Reads::Always), true, None);
     bench.read(1);
@@ -228,7 +228,7 @@ fn read_that_the_engine_refuses_waits_for_the_next_decision() {
 }
 
 #[test]
-fn array_that_takes_over_ends_its_forwards_in_transition() {
+fn takeover_ends_forwards_in_transition() {
     let bench = Bench::new();
     bench.gate.set(service(Changes::Serve, Reads::Always), false, None);
     bench.write(1);

@@ -1,4 +1,4 @@
-//! Requests of administrators about pods on two arrays, and what they see.
+//! Requests of administrators about pods on two arrays, and the view of them.
 
 use super::{MEDIATOR_TIMEOUT, StretchedPods, now_ms, split_address};
 use catalog::{Pod, PodMediator, PodPeer, PodStretch};

@@ -238,7 +238,7 @@ impl Site {
         self.running.lock().clone().expect("the array runs")
     }
 
-    /// Ends the process without a farewell: what was not flushed is lost.
+    /// Ends the process without a farewell.
     pub(crate) async fn kill(&self) {
         let running = self.running.lock().take().expect("the array runs");
         running.links.stop();
@@ -275,7 +275,7 @@ impl Site {
         }
     }
 
-    /// As [`Self::run`]; `None` if the array does not run, or ends meanwhile.
+    /// As [`Self::run`]; `None` if the array does not run, or ends.
     pub(crate) async fn try_run(&self, op: Op) -> Option<Result<Reply, OpError>> {
         let (sender, answer) = oneshot::channel();
         let sink: Arc<dyn Sink> = Arc::new(Once(Mutex::new(Some(sender))));

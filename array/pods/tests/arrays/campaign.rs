@@ -1,13 +1,10 @@
 //! Hosts at two arrays write and read while arrays stop, sessions break, the link is cut and the
-//! mediator is away. What was answered is read again, at either array.
+//! mediator is away. Every answered change is read again, at either array.
 //!
 //! `IBID_POD_ROUNDS` and `IBID_POD_SEED` make it longer or different.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
 
-mod common;
-
+use crate::common::{Pair, volume};
 use bytes::Bytes;
-use common::{Pair, volume};
 use engine::{Op, OpError, Reply};
 use link::{Cut, Distance};
 use std::sync::Arc;

@@ -1,10 +1,7 @@
-//! Two arrays with one pod: real engines, links on loopback, a mediator.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
+//! The service of hosts at both arrays, while nothing fails and after single failures.
 
-mod common;
-
+use crate::common::{Pair, Site, VOLUME_BLOCKS, data, stream, time_until, volume, write};
 use bytes::Bytes;
-use common::{Pair, VOLUME_BLOCKS, data, stream, time_until, volume, write};
 use engine::{Op, OpError, Reply, StreamService};
 use pod::{Request, Role};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -251,7 +248,7 @@ async fn array_that_refuses_a_pod_gives_its_reason() {
     assert_eq!(pair.sites[0].running().pods.streams(), []);
 }
 
-/// Writes and reads without a pause until it is told to stop. Each must succeed.
+/// Writes and reads without a pause until it has to stop. Each must succeed.
 async fn load(pair: &Pair, stop: &AtomicBool) -> u64 {
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -283,7 +280,7 @@ async fn hosts_notice_no_stretch_and_no_end_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn follower_whose_stream_ends_is_brought_into_step_again() {
+async fn follower_whose_stream_ends_returns() {
     let pair = Pair::new().await;
     pair.stretch().await;
     pair.wait_in_step().await;
@@ -311,7 +308,7 @@ async fn end_of_a_stretch_survives_a_restart() {
         pair.restart(0).await;
         pair.restart(1).await;
         // Either the arrays are in step again, or the pod is on the first one alone.
-        let is_over = |site: &common::Site| site.status().is_none_or(|status| status.is_in_step);
+        let is_over = |site: &Site| site.status().is_none_or(|status| status.is_in_step);
         for site in &pair.sites {
             site.wait("decided", is_over).await;
         }

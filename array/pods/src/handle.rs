@@ -1,0 +1,210 @@
+//! The part of a pod that other threads reach: its inbox, its state machine, its gate.
+
+use crate::environment::Environment;
+use crate::forward::{Arrived, Next, Served, Session};
+use crate::gate::HostGate;
+use crate::message::PodMessage;
+use crate::persist::{self, Persist};
+use crate::registrar::PodRegister;
+use crate::status::PodStatus;
+use bytes::Bytes;
+use engine::{Change, Op, OpError, Reply, call};
+use parking_lot::Mutex;
+use platform::clock;
+use pod::{Action, Answer, Changes, Event, Machine, Note, Request, Side};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use types::{Period, Position, StreamId};
+
+/// Pause before objects are applied again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Id of a session of the link.
+pub(crate) type LinkSession = [u8; 16];
+
+/// First byte of a message with a record: a note of the state machine.
+pub(crate) const NOTE: u8 = 1;
+/// First byte of a message with a record: the objects of the pod.
+pub(crate) const IMAGE: u8 = 2;
+
+/// Something that happens to a pod.
+pub(crate) enum Input {
+    /// A session of the link has begun.
+    LinkUp(LinkSession),
+    /// It has ended.
+    LinkDown(LinkSession),
+    /// A message has arrived in a session of the link and one of the pod.
+    Message(LinkSession, Session, PodMessage),
+    /// The stream has changed.
+    Wake,
+    /// A value was stored, or not.
+    Stored(bool),
+    /// A note with a state was ordered, or not: by the state machine with this number.
+    Logged(u64, Result<Reply, OpError>),
+    /// A note without a state was ordered, or not.
+    Noted(Result<Reply, OpError>),
+    /// The tail is in the deltas, or not, in this period.
+    TailAdded(Period, Result<Reply, OpError>),
+    /// Blocks have entered a delta, for the mask with this number.
+    Added(u64, Result<Reply, OpError>),
+    /// The mediator has answered.
+    Answer(u64, Answer),
+    /// The carrier carries the stream no longer.
+    Stopped(Period, String),
+    /// A request of an administrator.
+    Request(Request, mpsc::Sender<Result<(), &'static str>>),
+    /// The pod gets another mediator, or none.
+    Mediator(Option<PodRegister>),
+    /// The pod is on this array alone from now on, without the other one's consent.
+    Abandon(mpsc::Sender<Result<(), String>>),
+    /// The array stops.
+    End,
+}
+
+/// The state machine, and its actions that were not carried out.
+pub(crate) struct Control {
+    pub(crate) machine: Machine,
+    pub(crate) actions: VecDeque<Action>,
+}
+
+/// The part of a pod that other threads reach.
+pub(crate) struct PodHandle {
+    pub(crate) stream: StreamId,
+    /// Id of the other array.
+    pub(crate) array: String,
+    pub(crate) side: Side,
+    pub(crate) gate: Arc<HostGate>,
+    pub(crate) control: Mutex<Control>,
+    /// Values that records store, and values that are stored by themselves.
+    pub(crate) persist: Mutex<Persist>,
+    pub(crate) inbox: mpsc::Sender<Input>,
+    pub(crate) is_woken: AtomicBool,
+    /// Images have come with records, and are not in the catalog.
+    pub(crate) has_images: AtomicBool,
+    pub(crate) served: Mutex<Served>,
+    pub(crate) status: Mutex<PodStatus>,
+}
+
+impl PodHandle {
+    /// Gives something to the pod's thread.
+    pub(crate) fn give(&self, input: Input) {
+        // A pod that has ended takes nothing.
+        let _ = self.inbox.send(input);
+    }
+
+    /// The stream has changed. Called with the engine's mutex held.
+    pub(crate) fn wake(&self) {
+        if !self.is_woken.swap(true, Ordering::Relaxed) {
+            self.give(Input::Wake);
+        }
+    }
+
+    /// Returns the state for administrators.
+    pub(crate) fn status(&self) -> PodStatus {
+        let mut status = self.status.lock().clone();
+        let now = clock::lease_time();
+        self.with_machine(|machine| {
+            let why = machine.why().map(|why| (why.waits_for, now.saturating_sub(why.since)));
+            status.update(machine.stored(), self.side, why);
+            (status.is_in_step, status.is_alone) = (machine.is_in_step(), machine.is_alone());
+        });
+        (status.waiting, status.in_flight) = self.gate.load();
+        status.hosts = self.gate.hosts();
+        status
+    }
+
+    /// Takes a forward of the other array.
+    pub(crate) fn take_forward(&self, arrived: Arrived) -> Next {
+        self.served.lock().take(arrived)
+    }
+
+    /// Notes the outcome of one. Returns its bytes for the other array.
+    pub(crate) fn forward_done(&self, origin: u64, number: u64, result: &Result<Reply, OpError>) -> Option<Bytes> {
+        self.served.lock().done(origin, number, result)
+    }
+
+    /// Takes the outcome of a forward of this array.
+    pub(crate) fn outcome(&self, body: &[u8]) {
+        let ended = self.gate.forwards(|forwards| forwards.outcome(body));
+        ended.into_iter().for_each(|(tag, sink, result)| sink.complete(tag, result));
+    }
+
+    /// Both arrays serve.
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.with_machine(Machine::is_in_step)
+    }
+
+    pub(crate) fn step(&self, event: Event) {
+        let mut control = self.control.lock();
+        let actions = control.machine.step(event, clock::lease_time());
+        control.actions.extend(actions);
+    }
+
+    pub(crate) fn with_machine<T>(&self, look: impl FnOnce(&Machine) -> T) -> T {
+        look(&self.control.lock().machine)
+    }
+
+    /// Takes a message with a record, in the order of records. Returns the values to be stored with
+    /// it.
+    pub(crate) fn record_message(
+        &self,
+        period: Period,
+        position: Position,
+        message: &Bytes,
+    ) -> Result<Vec<Change>, String> {
+        match message.split_first() {
+            Some((&NOTE, note)) => {
+                let note = Note::decode(note).map_err(|error| error.to_string())?;
+                Ok(self.note(period, position, note))
+            }
+            Some((&IMAGE, image)) => {
+                self.has_images.store(true, Ordering::Relaxed);
+                Ok(vec![persist::put_image(self.stream, position, image)])
+            }
+            _ => Err("a record with an unknown message".to_owned()),
+        }
+    }
+
+    /// Applies the objects that have come with records to the catalog. May wait for its changes.
+    pub(crate) fn apply_images(&self, environment: &Environment) {
+        if !self.has_images.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let (engine, stream) = (&environment.engine, self.stream);
+        for (key, image) in persist::images(&**engine, stream) {
+            let applied = environment.objects.apply(stream, &image);
+            let removed = applied.and_then(|()| {
+                call(&**engine, Op::Change(vec![Change::Remove { key }])).map_err(|error| error.to_string())
+            });
+            if let Err(error) = removed {
+                tracing::error!(%stream, "objects of the pod are not those of the other array: {error}");
+                self.has_images.store(true, Ordering::Relaxed);
+                return clock::sleep(PAUSE);
+            }
+        }
+    }
+
+    fn note(&self, period: Period, position: Position, note: Note) -> Vec<Change> {
+        let mut control = self.control.lock();
+        let actions = control.machine.step(Event::Note { period, position, note }, clock::lease_time());
+        let mut values = Vec::new();
+        for action in &actions {
+            if let Action::Log { position: at, generation, state, .. } = action
+                && *at == position
+            {
+                values.push(self.persist.lock().log(*generation, state, (period, position), false));
+            }
+        }
+        control.actions.extend(actions);
+        let hosts = control.machine.hosts();
+        drop(control);
+        if hosts.changes == Changes::Fail {
+            // The other array may count on it as soon as the record is durable.
+            self.gate.set(hosts, false, None);
+        }
+        self.give(Input::Wake);
+        values
+    }
+}

@@ -1,0 +1,6 @@
+//! Two arrays with one pod: real engines, links on loopback, a mediator.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
+
+mod campaign;
+mod common;
+mod service;
