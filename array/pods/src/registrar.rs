@@ -20,8 +20,9 @@ pub struct PodRegister {
     pub instance: u64,
     /// Key of the pod.
     pub key: PodKey,
-    /// Certificate of the other array.
-    pub peer: Fingerprint,
+    /// Certificate of the other array, with which the register is made; none if the arrays are not
+    /// connected any more.
+    pub peer: Option<Fingerprint>,
 }
 
 /// Asks the mediator.
@@ -38,6 +39,7 @@ impl Registrar {
         let registrar = Self { register, side, runtime, problem: Arc::default() };
         let (client, key, peer) = (registrar.register.client.clone(), registrar.register.key, registrar.register.peer);
         let problem = Arc::downgrade(&registrar.problem);
+        let Some(peer) = peer else { return registrar };
         registrar.runtime.spawn(async move {
             loop {
                 // Both arrays name the pod's key, which no other array knows.

@@ -7,7 +7,7 @@ use types::Position;
 
 /// Most bytes of data in records of a stream that the peer has not reported as durable. Carrying
 /// the stream stops beyond it.
-pub const MAX_UNHEARD_BYTES: u64 = 64 << 20;
+pub const MAX_UNHEARD_BYTES: u64 = 128 << 20;
 /// Most records of a stream that the peer has not reported as durable.
 pub const MAX_UNHEARD_RECORDS: usize = 1 << 16;
 

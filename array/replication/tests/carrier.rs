@@ -95,7 +95,7 @@ async fn changes_without_a_session_stop_at_a_limit() {
         written += bytes;
     }
     let reason = stopped.recv().await.unwrap();
-    assert!(reason.contains("has not received 65 records with 65 MiB"), "{reason}");
+    assert!(reason.contains("has not received 129 records with 129 MiB"), "{reason}");
     assert_eq!(pair.sites[0].carrier.status(stream()).unwrap().run, None);
 }
 

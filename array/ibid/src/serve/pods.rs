@@ -9,13 +9,13 @@ use engine::{Change, Service};
 use iscsi_target::{PodPortStates, PodPorts, PortState, PortWatcher};
 use link::Links;
 use mediator::{MediatorClient, MediatorInfo};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use platform::clock;
 use pod::{Ports, Request, Side};
 use pods::{Environment, PodConfig, PodEngine, PodObjects, PodRegister, PodService, Pods};
 use replication::Carrier;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use types::{ObjectId, StreamId, VolumeId};
@@ -38,14 +38,16 @@ pub(super) struct StretchedPods {
     this: Weak<Self>,
     catalog: Arc<Catalog>,
     links: Arc<Links>,
-    pods: OnceLock<Arc<Pods>>,
+    /// Taken when the array stops: they use this value as their catalog.
+    pods: RwLock<Option<Arc<Pods>>>,
     /// Number of iSCSI portals of this array.
     portals: u16,
     /// By the id of the other array.
     peers: Mutex<BTreeMap<String, PeerPorts>>,
     /// Why the other array refuses a pod.
     refusals: Mutex<BTreeMap<StreamId, String>>,
-    is_reserved: OnceLock<IsReserved>,
+    /// Taken when the array stops, because the target has this value.
+    is_reserved: Mutex<Option<IsReserved>>,
 }
 
 /// Returns the bytes of hexadecimal digits.
@@ -70,11 +72,11 @@ impl StretchedPods {
             this: this.clone(),
             catalog,
             links,
-            pods: OnceLock::new(),
+            pods: RwLock::default(),
             portals: u16::try_from(portals).unwrap_or(u16::MAX),
             peers: Mutex::default(),
             refusals: Mutex::default(),
-            is_reserved: OnceLock::new(),
+            is_reserved: Mutex::default(),
         })
     }
 
@@ -85,16 +87,16 @@ impl StretchedPods {
         service: Arc<PodService>,
         is_reserved: IsReserved,
     ) -> Result<(), Problem> {
-        let _ = self.is_reserved.set(is_reserved);
+        *self.is_reserved.lock() = Some(is_reserved);
         let carrier = Carrier::new(engine.clone(), Handle::current());
         let environment =
             Environment { engine, carrier: carrier.clone(), objects: self.clone(), runtime: Handle::current() };
         let pods = Pods::new(environment, self.clone(), service);
-        let _ = self.pods.set(pods.clone());
+        *self.pods.write() = Some(pods);
         self.links.set_pod_receiver(carrier);
         let order = self.this.clone();
         self.catalog.set_order(Arc::new(move |pod: &Pod| {
-            let pods = order.upgrade().and_then(|this| this.pods.get().cloned());
+            let pods = order.upgrade().and_then(|this| this.pods());
             let status = pods.zip(pod.stretch.as_ref()).and_then(|(pods, stretch)| pods.status(stretch.stream()));
             status.is_none_or(|status| status.is_sequencer && (status.is_in_step || status.is_alone))
         }));
@@ -106,7 +108,7 @@ impl StretchedPods {
     fn start_all(&self) {
         for pod in self.catalog.state().stretched_pods() {
             let started = self.config_of(pod).and_then(|config| {
-                let pods = self.pods.get().ok_or("the pods are not ready")?;
+                let pods = self.pods().ok_or("the pods are not ready")?;
                 pods.start(config).map_err(|error| error.to_string())
             });
             if let Err(error) = started {
@@ -117,10 +119,16 @@ impl StretchedPods {
 
     /// Hands the pods over to the other arrays, and ends their service. Blocks.
     pub(super) fn stop(&self, patience: Duration) {
-        if let Some(pods) = self.pods.get() {
+        if let Some(pods) = self.pods() {
             pods.hand_over(patience);
             pods.stop();
         }
+        *self.pods.write() = None;
+        *self.is_reserved.lock() = None;
+    }
+
+    fn pods(&self) -> Option<Arc<Pods>> {
+        self.pods.read().clone()
     }
 
     fn find(&self, stream: StreamId) -> Option<Arc<Pod>> {
@@ -151,7 +159,6 @@ impl StretchedPods {
         let Some(PodMediator { address, certificate, instance }) = &stretch.mediator else { return Ok(None) };
         let connections = self.links.connections();
         let peer = connections.iter().find(|link| link.array == stretch.peer.id);
-        let peer = peer.ok_or_else(|| format!("there is no connection to array {}", stretch.peer.name))?;
         let malformed = || format!("the mediator {address} of the pod is malformed");
         let (host, port) = split_address(address).ok_or_else(malformed)?;
         let fingerprint = |digits: &str| bytes_of(digits).ok_or_else(malformed);
@@ -163,13 +170,13 @@ impl StretchedPods {
             client: Arc::new(client.map_err(|error| error.to_string())?),
             instance: u64::from_le_bytes(*first),
             key: bytes_of(&stretch.register).ok_or_else(malformed)?,
-            peer: fingerprint(&peer.certificate)?,
+            peer: peer.map(|peer| fingerprint(&peer.certificate)).transpose()?,
         }))
     }
 
     /// Gives a pod the settings of the catalog.
     fn apply_settings(&self, pod: &Pod) -> Result<(), String> {
-        let (Some(stretch), Some(pods)) = (pod.stretch.as_ref(), self.pods.get()) else { return Ok(()) };
+        let (Some(stretch), Some(pods)) = (pod.stretch.as_ref(), self.pods()) else { return Ok(()) };
         let (stream, side) = (stretch.stream(), self.side_of(&stretch.peer.id));
         pods.set_mediator(stream, self.register_of(pod)?).map_err(|error| error.to_string())?;
         let preferred = if stretch.prefers_peer { side.other() } else { side };
@@ -179,7 +186,7 @@ impl StretchedPods {
 
 impl PodPorts for StretchedPods {
     fn ports(&self, content: VolumeId) -> Option<PodPortStates> {
-        let hosts = self.pods.get()?.hosts(content.stream()?)?;
+        let hosts = self.pods()?.hosts(content.stream()?)?;
         let state = |ports: Ports| match ports {
             Ports::Active => PortState::Active,
             Ports::Transitioning => PortState::Transitioning,
@@ -200,7 +207,7 @@ impl PodPorts for StretchedPods {
     }
 
     fn subscribe(&self, watcher: PortWatcher) {
-        if let Some(pods) = self.pods.get() {
+        if let Some(pods) = self.pods() {
             pods.watch_ports(watcher);
         }
     }
@@ -208,7 +215,7 @@ impl PodPorts for StretchedPods {
 
 impl StretchedPods {
     fn find_peer(&self, content: VolumeId) -> Option<String> {
-        self.pods.get()?.array_of(content.stream()?)
+        self.pods()?.array_of(content.stream()?)
     }
 }
 

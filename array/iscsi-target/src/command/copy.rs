@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn copy_follows_content_that_moves() {
-        let mut program = submitted(CopyProgram::start(vec![segment(0), segment(1)], None));
+        let mut program = submitted(CopyProgram::start(vec![segment(0), segment(1)], None, None));
         assert_eq!(program.object_at(VolumeId(2)), Some(ObjectId(2)));
         let op = program.move_content(ObjectId(2), VolumeId(9));
         assert!(matches!(op, Op::Copy { source: VolumeId(1), destination: VolumeId(9), .. }), "{op:?}");

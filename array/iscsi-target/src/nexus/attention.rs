@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn one_code_is_taken_before_others() {
         let mut attentions = UnitAttentions::default();
-        let volume = VolumeId(1);
+        let volume = ObjectId(1);
         raise(&mut attentions, volume, asc::MODE_PARAMETERS_CHANGED);
         raise(&mut attentions, volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
         let mut take = || attentions.take_code(volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);

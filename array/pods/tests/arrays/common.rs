@@ -401,7 +401,7 @@ impl Pair {
                 client: Arc::new(client.unwrap()),
                 instance: u64::from_le_bytes(info.instance[..8].try_into().unwrap()),
                 key: [9; 16],
-                peer: identities[1 - at].fingerprint,
+                peer: Some(identities[1 - at].fingerprint),
             };
             assert!(self.sites[at].register.set(register.clone()).is_ok());
             let _ = self.sites[at].running().objects.register.set(register);

@@ -33,8 +33,8 @@ fn of_catalog(error: catalog::CatalogError) -> PodControlError {
 }
 
 impl StretchedPods {
-    fn pods(&self) -> Result<&Arc<Pods>, PodControlError> {
-        self.pods.get().ok_or_else(|| PodControlError::System("the array is starting".to_owned()))
+    fn running(&self) -> Result<Arc<Pods>, PodControlError> {
+        self.pods().ok_or_else(|| PodControlError::System("the array is starting or stopping".to_owned()))
     }
 
     fn link_named(&self, name: &str) -> Result<LinkConnection, PodControlError> {
@@ -45,7 +45,7 @@ impl StretchedPods {
 
     fn request(&self, pod: &Pod, request: Request) -> Result<(), PodControlError> {
         let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
-        self.pods()?.request(stretch.stream(), request).map_err(of_pod)
+        self.running()?.request(stretch.stream(), request).map_err(of_pod)
     }
 
     /// Asks a mediator for its certificate and instance, which the pod then knows.
@@ -68,7 +68,8 @@ impl StretchedPods {
 
     /// Checks that no host has reserved a volume of the pod.
     fn check_reservations(&self, pod: &Pod) -> Result<(), PodControlError> {
-        let Some(is_reserved) = self.is_reserved.get() else { return Ok(()) };
+        let is_reserved = self.is_reserved.lock();
+        let Some(is_reserved) = is_reserved.as_ref() else { return Ok(()) };
         let state = self.catalog.state();
         let reserved = state.volumes_of_pod(pod).find(|volume| is_reserved(volume.id));
         match reserved {
@@ -83,7 +84,7 @@ impl StretchedPods {
     fn take_settings(&self, pod: &Pod) -> Result<(), PodControlError> {
         self.apply_settings(pod).map_err(PodControlError::System)?;
         if let Some(stretch) = &pod.stretch {
-            self.pods()?.describe(stretch.stream());
+            self.running()?.describe(stretch.stream());
         }
         Ok(())
     }
@@ -92,7 +93,7 @@ impl StretchedPods {
 impl PodControl for StretchedPods {
     fn view(&self, pod: &Pod) -> Option<PodView> {
         let stretch = pod.stretch.as_ref()?;
-        let status = self.pods.get()?.status(stretch.stream()).unwrap_or_default();
+        let status = self.pods()?.status(stretch.stream()).unwrap_or_default();
         let link = self.links.connections().into_iter().find(|link| link.array == stretch.peer.id);
         let refusal = self.refusals.lock().get(&stretch.stream()).cloned();
         let own = self.catalog.array();
@@ -119,7 +120,7 @@ impl PodControl for StretchedPods {
         });
         let stretched = stretched.map_err(of_catalog)?;
         let started = self.config_of(&stretched).map_err(PodControlError::System);
-        let started = started.and_then(|config| self.pods()?.start(config).map_err(of_pod));
+        let started = started.and_then(|config| self.running()?.start(config).map_err(of_pod));
         if started.is_err() {
             // The pod has no stream: it is as it was, but for the ids of its content.
             let undone = self.catalog.change(|draft| draft.unstretch_pod(&name).map(|_| ()));
@@ -133,7 +134,7 @@ impl PodControl for StretchedPods {
         if !array.eq_ignore_ascii_case(&stretch.peer.name) {
             return Err(refused(format!("the other array of the pod is {}", stretch.peer.name)));
         }
-        let (pods, stream) = (self.pods()?, stretch.stream());
+        let (pods, stream) = (self.running()?, stretch.stream());
         let status = pods.status(stream).unwrap_or_default();
         let is_connected = self.links.connections().iter().any(|link| link.array == stretch.peer.id);
         let is_refused = self.refusals.lock().contains_key(&stream);
@@ -171,7 +172,7 @@ impl PodControl for StretchedPods {
 
     fn risk_of_promotion(&self, pod: &Pod) -> Result<String, PodControlError> {
         let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
-        let status = self.pods()?.status(stretch.stream()).ok_or(PodControlError::NotStretched)?;
+        let status = self.running()?.status(stretch.stream()).ok_or(PodControlError::NotStretched)?;
         if status.is_in_step || status.is_alone {
             return Err(refused("this array serves it"));
         }
@@ -236,6 +237,7 @@ fn view(
     let now = now_ms();
     let state = state_of(status);
     let (own, peer) = parts_of(state);
+    let is_sequencer = status.is_sequencer && matches!(status.role, Role::Sync | Role::Solo);
     let ago = |time: Duration| now.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let progress = status.resync.and_then(|(sent, total)| (total > 0).then(|| (sent as f64 / total as f64).min(1.0)));
     let mediator = match (&stretch.mediator, &status.mediator_problem) {
@@ -248,7 +250,7 @@ fn view(
         name: name.clone(),
         is_this: true,
         status: own,
-        is_sequencer: status.is_sequencer,
+        is_sequencer,
         mediator,
         progress: None,
         frozen_at: None,
@@ -258,7 +260,7 @@ fn view(
         name: stretch.peer.name.clone(),
         is_this: false,
         status: peer,
-        is_sequencer: !status.is_sequencer,
+        is_sequencer: !is_sequencer,
         mediator: MediatorState::Unknown,
         progress,
         frozen_at: None,
