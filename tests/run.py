@@ -15,6 +15,7 @@
   crash         SIGKILL under a verifying load, in cycles
   encryption    an array encrypted at rest: SIGKILL, and another program that decrypts it
   links         two connected arrays: keys, distance, cuts, SIGKILL, strangers
+  pods          a pod on two arrays with a mediator: SIGKILL, SIGSTOP, cuts, a lost mediator, under a verifying load
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
@@ -64,6 +65,7 @@ from ibid_tests.outside import (
     linux,
     management,
     offload,
+    pods,
     qemu,
     reduction,
     snapshots,
@@ -83,6 +85,7 @@ SUITES = {
     "crash": crash.run,
     "encryption": encryption.run,
     "links": links.run,
+    "pods": pods.run,
     "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,
@@ -95,7 +98,7 @@ STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.
 TERSE = {"conformance"}
 # Suites that run beside the others: their arrays wait for leases, timeouts, restarts or clients most of the time.
-BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management"}
+BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods"}
 PRINTING = threading.Lock()
 
 

@@ -178,8 +178,8 @@ class Connection:
         self.data_digest = b"DataDigest=CRC32C" in answer.data
         return answer
 
-    def command(self, cdb: bytes, *, lun: int = 0, read: int = 0, out: bytes = b"") -> Pdu:
-        """Runs one SCSI command with immediate data only, and returns its SCSI Response (or final Data-In)."""
+    def send_command(self, cdb: bytes, *, lun: int = 0, read: int = 0, out: bytes = b"") -> int:
+        """Sends one SCSI command with immediate data only, and returns its tag."""
         flags = 0x80 | (0x40 if read else 0) | (0x20 if out else 0)
         self.tag += 1
         bhs = header(
@@ -195,6 +195,11 @@ class Connection:
         )
         self.cmd_sn += 1
         self.send(bhs, out)
+        return self.tag
+
+    def command(self, cdb: bytes, *, lun: int = 0, read: int = 0, out: bytes = b"") -> Pdu:
+        """Runs one SCSI command with immediate data only, and returns its SCSI Response (or final Data-In)."""
+        self.send_command(cdb, lun=lun, read=read, out=out)
         data = b""
         while True:
             pdu = self.receive()
