@@ -1,6 +1,7 @@
 # Each target installs what it needs first (scripts/setup.sh prints what it installs, and nothing if all is present).
 #
 #   make demo             run an array: four offloads compared with the same work without them, then kill -9
+#   make pods-demo        two arrays serve one volume, and one of them is killed   (ARGS=--keep: leaves them running, to try by hand)
 #   make test             run every test: the crates, the simulator, and third-party iSCSI clients
 #   make build            build the web console and the programs, in $(BIN)
 #   make deb              build the Debian packages ibid and ibid-host, in $(OUT)/debian
@@ -59,7 +60,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak crash-campaign pods-model fresh fuzz help
+.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -69,6 +70,11 @@ demo:
 	@scripts/setup.sh demo
 	cargo build --release --package ibid --package ibid-host
 	@scripts/demo.py --bin $(BIN)
+
+pods-demo:
+	@scripts/setup.sh demo
+	cargo build --release --package ibid --package ibid-host
+	@scripts/pods.py --bin $(BIN) $(ARGS)
 
 console: $(CONSOLE)
 

@@ -46,7 +46,7 @@ class Pair:
                 bin_dir,
                 capacity=capacity,
                 portals=1,
-                base=self.dir,
+                base=self.dir / name,
                 args=["--name", name, "--number", str(number), "--link", link],
             )
             for number, (name, link) in enumerate(zip(("alpha", "beta"), self.links, strict=True), 1)
