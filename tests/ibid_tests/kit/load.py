@@ -40,8 +40,8 @@ def version_of(block: int, data: bytes) -> int:
         raise ValueError(f"{len(data)} bytes")
     version = struct.unpack(">Q", data[8:16])[0]
     if data != payload(block, version):
-        said = [struct.unpack(">QQ", data[at : at + 16]) for at in range(0, BLOCK, 512)]
-        raise ValueError(f"is torn or another block: (block, version) of its sectors are {said}")
+        said = [struct.unpack(">QQ", data[at : at + 16]) for at in (0, BLOCK // 2)]
+        raise ValueError(f"is torn or another block: (block, version) of its halves are {said}")
     return version
 
 
@@ -121,6 +121,7 @@ class Worker(threading.Thread):
         self.fresh = list(range(number * REGION, (number + 1) * REGION))
         self.mine = [self.fresh.pop() for _ in range(WINDOW)]
         self.writes, self.reads, self.last = 0, 0, time.monotonic()
+        self.doing, self.sent = "", self.last
         self.gaps: list[tuple[float, float]] = []
         """When each interruption of the answered writes began and ended."""
 
@@ -135,6 +136,7 @@ class Worker(threading.Thread):
 
     def once(self) -> None:
         try:
+            self.doing, self.sent = "login", time.monotonic()
             connection = self.session.connect()
             if self.chance.random() < 0.6:
                 self.write(connection)
@@ -153,6 +155,7 @@ class Worker(threading.Thread):
         at = self.chance.randrange(WINDOW)
         block, good = self.mine[at], False
         version = self.load.blocks.begin(block)
+        self.doing, self.sent = f"write of version {version} of block {block}", time.monotonic()
         try:
             good = self.is_good(connection.command(write_cdb(block), lun=self.load.lun, out=payload(block, version)))
         finally:
@@ -170,6 +173,7 @@ class Worker(threading.Thread):
     def read(self, connection: Connection) -> None:
         block = self.chance.choice(self.chance.choice(self.load.workers).mine)
         floor = self.load.blocks.floor.get(block, 0)
+        self.doing, self.sent = f"read of block {block}", time.monotonic()
         pdu = connection.command(read_cdb(block), lun=self.load.lun, read=BLOCK)
         if self.is_good(pdu):
             self.reads += 1
@@ -251,7 +255,7 @@ class Load:
         """Raises if anything was wrong since the last call."""
         if problems := self.blocks.problems[:]:
             del self.blocks.problems[: len(problems)]
-            raise Failed(f"{len(problems)} problems: {'; '.join(problems[:5])}")
+            raise Failed(f"{len(problems)} problems: {'; '.join(problems[:3])}")
 
     def told(self) -> str:
         """The answers after which sessions have tried again."""
@@ -285,10 +289,16 @@ class Load:
         self.wait_answered(*self.arrays.values())
         return self
 
-    def stop(self) -> None:
+    def stop(self, limit: float = 15) -> None:
+        """Ends the load. A session that still waits for an answer is a problem."""
         self.ending.set()
+        end = time.monotonic() + limit
         for worker in self.workers:
-            worker.join(90)
+            worker.join(max(0.0, end - time.monotonic()))
+            if worker.is_alive():
+                waited = time.monotonic() - worker.sent
+                self.blocks.problems.append(f"{worker.path} has not answered for {waited:.0f} s: {worker.doing}")
+                worker.session.close()
 
     def __enter__(self):
         return self.start()

@@ -166,6 +166,14 @@ class Pair:
         finally:
             self.thaw(array)
 
+    def heal(self) -> None:
+        """Starts whatever does not run."""
+        if not self.mediator.alive():
+            self.start_mediator()
+        for array in self.arrays:
+            if not array.process.alive():
+                array.start()
+
     def close(self, keep: bool = False) -> None:
         for array in self.arrays:
             array.kill()

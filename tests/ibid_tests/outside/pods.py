@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.ats import Ats
 from ibid_tests.kit.host import Host
-from ibid_tests.kit.load import SECTORS, Load
+from ibid_tests.kit.load import BLOCK, SECTORS, Load, Session, may_repeat, read_cdb, refusal
 from ibid_tests.kit.pair import LUN, POD, VOLUME, Pair, wait
 from ibid_tests.kit.procs import Failed, free_ports
 from ibid_tests.kit.term import seconds
@@ -51,6 +51,16 @@ def refused(array: Array, words: str, *command: str) -> None:
         raise Failed(f"not refused: {' '.join(command)}")
 
 
+def read_block(array: Array, lun: int, block: int) -> bytes:
+    session = Session(array, lun, "iqn.2026-11.test:block")
+    try:
+        while refusal(pdu := session.connect().command(read_cdb(block), lun=lun, read=BLOCK)):
+            assert may_repeat(pdu), refusal(pdu)
+        return pdu.data
+    finally:
+        session.close()
+
+
 class Site:
     """The pair, and the checks in their order. Each fault begins and ends with both arrays in step."""
 
@@ -75,6 +85,7 @@ class Site:
             ("stretch", self.stretch),
             ("equal content", self.content),
             ("COMPARE AND WRITE", self.counted),
+            ("offloads", self.offloads),
             ("refusals of a stretched pod", self.stretched_refusals),
             ("volumes and snapshots", self.objects),
         ]
@@ -90,6 +101,7 @@ class Site:
             ("cut the link, both directions", lambda: self.cut("both", self.alpha)),
             ("cut the link, to alpha", lambda: self.cut("in", self.alpha)),
             ("cut the link, from alpha, beta preferred", lambda: self.cut("out", self.beta)),
+            ("volumes and snapshots while alone", self.changes_alone),
             ("mediator lost while alone", self.mediator_lost_alone),
             ("mediator lost before beta", self.mediator_lost_before),
             ("mediator lost with alpha", self.mediator_lost_with),
@@ -157,6 +169,37 @@ class Site:
         assert not ats.open, f"{ats.open} steps without an answer"
         return said.pop()
 
+    def offloads(self) -> str:
+        """Copies, zeroes and unmaps at one array, read at the other."""
+        alpha, beta, names = self.alpha, self.beta, {f"{POD}::from": 2, f"{POD}::to": 3}
+        area = ["--size", str(48 * MIB), "--seed", "3"]
+        for name in names:
+            alpha.admin("volume", "create", name, "--size", "64MiB")
+        wait("both at beta", lambda: self.names(beta, "volume") >= set(names), ANSWERED)
+        urls = {(array, lun): array.connect(name, lun) for array in self.pair.arrays for name, lun in names.items()}
+        self.host.verb("fill", urls[alpha, 2], *area)
+        self.host.verb("deploy", urls[beta, 2], urls[beta, 3], "--method", "xcopy", "--size", str(48 * MIB))
+        for array in self.pair.arrays:
+            self.host.verb("verify", urls[array, 3], *area)
+        self.host.verb("zero", urls[beta, 3], "--size", str(16 * MIB))
+        self.host.verb("reclaim", urls[alpha, 3], "--method", "unmap", "--off", str(16 * MIB), "--size", str(16 * MIB))
+        rest = ["--off", str(32 * MIB), "--size", str(16 * MIB), "--seed", "3"]
+        for array in self.pair.arrays:
+            for mib in range(32):
+                found = read_block(array, 3, mib * MIB // BLOCK)
+                assert found == bytes(BLOCK), f"the block at {mib} MiB has data at {self.pair.name(array)}"
+            self.host.verb("verify", urls[array, 3], *rest)
+            self.host.verb("verify", urls[array, 2], *area)
+            for name in names:
+                array.admin("host", "disconnect", "any", name)
+        for verb in ("destroy", "eradicate"):
+            alpha.admin("volume", verb, *names)
+        wait("gone at beta", lambda: self.names(beta, "volume", "--all") == {VOLUME}, ANSWERED)
+        return "XCOPY and WRITE SAME through beta, UNMAP through alpha: equal at both"
+
+    def names(self, array: Array, kind: str, *options: str) -> set[str]:
+        return {found["name"] for found in array.admin(kind, "list", *options)}
+
     def stretched_refusals(self) -> str:
         alpha, beta = self.alpha, self.beta
         for array in self.pair.arrays:
@@ -176,11 +219,9 @@ class Site:
         area = ["--size", str(8 * MIB)]
 
         def appears(array: Array, kind: str, name: str, there: bool = True) -> None:
-            def listed() -> bool:
-                return any(found["name"] == name for found in array.admin(kind, "list"))
-
             nonlocal longest
-            longest = max(longest, wait(f"{name}{'' if there else ' gone'}", lambda: listed() is there, ANSWERED))
+            what = f"{name}{'' if there else ' gone'} at {self.pair.name(array)}"
+            longest = max(longest, wait(what, lambda: (name in self.names(array, kind)) is there, ANSWERED))
 
         name = f"{POD}::vm2"
         for one, other, new in ((alpha, beta, f"{POD}::new"), (beta, alpha, f"{POD}::newer")):
@@ -215,7 +256,8 @@ class Site:
         return f"made, renamed and destroyed at either, after resign; at the other after {seconds(longest)} at most"
 
     def begin(self) -> None:
-        """Both arrays are in step, and answer the load."""
+        """Both arrays are in step, and answer the load, also after a check that failed."""
+        self.pair.heal()
         self.pair.wait_sync()
         self.load.wait_answered(*self.pair.arrays)
         self.load.check()
@@ -325,11 +367,47 @@ class Site:
             took = self.back(other)
         return f"{pair.name(preferred)} continues after {pause:.1f} s; in step {took:.1f} s after; {ats.check(other)}"
 
+    def changes_alone(self) -> str:
+        """Volumes and snapshots that were changed at one array while the other one was away."""
+        pair, gone = self.pair, self.pair.sequencer()
+        stays, old, new = pair.other(gone), f"{POD}::old", f"{POD}::while-alone"
+        area = ["--size", str(8 * MIB)]
+        self.begin()
+        for name in (old, f"{POD}::left"):
+            gone.admin("volume", "create", name, "--size", "64MiB")
+        wait("both at the other array", lambda: self.names(stays, "volume") >= {old, f"{POD}::left"}, ANSWERED)
+        begin = time.monotonic()
+        gone.kill()
+        self.alone(stays, begin)
+        stays.admin("volume", "rename", old, new)
+        stays.admin("volume", "resize", new, "--size", "96MiB")
+        self.host.verb("fill", stays.connect(new, 2), *area, "--seed", "1")
+        stays.admin("snap", "create", new, "--suffix", "s")
+        self.host.verb("fill", stays.url(2), *area, "--seed", "2")
+        stays.admin("volume", "destroy", f"{POD}::left")
+        gone.start()
+        self.back(gone)
+        for kind in ("volume", "snap"):
+            lists = [
+                [(x["name"], x["destroyed"], x["serial"], x["provisioned"]) for x in array.admin(kind, "list", "--all")]
+                for array in pair.arrays
+            ]
+            assert lists[0] == lists[1] and new in str(lists[0]), lists
+        self.host.verb("verify", gone.connect(new, 2), *area, "--seed", "2")
+        self.host.verb("verify", gone.connect(f"{new}.s", 3), *area, "--seed", "1")
+        gone.admin("host", "disconnect", "any", f"{new}.s")
+        for array in pair.arrays:
+            array.admin("host", "disconnect", "any", new)
+        stays.admin("volume", "destroy", new)
+        stays.admin("volume", "eradicate", new, f"{POD}::left")
+        wait("gone", lambda: self.names(gone, "volume", "--all") == {VOLUME}, ANSWERED)
+        return "created, renamed, resized, written and destroyed at one array, equal at the other when it is back"
+
     def mediator_lost_alone(self) -> str:
         """The mediator has decided, and is lost: an array that serves alone goes on, and the other one comes back."""
         pair, load = self.pair, self.load
-        self.alpha.admin("pod", "prefer", POD, "alpha")
         self.begin()
+        self.alpha.admin("pod", "prefer", POD, "alpha")
         begin = time.monotonic()
         self.alpha.kill()
         self.alone(self.beta, begin)
@@ -401,6 +479,7 @@ class Site:
         )
 
     def compared(self) -> str:
+        self.load.check()
         counts = {self.load.verify(array) for array in self.pair.arrays}
         assert len(counts) == 1 and self.load.writes and self.load.reads
         return f"{counts.pop()} blocks; {self.load.writes} writes and {self.load.reads} reads of the load, 0 wrong"
