@@ -93,4 +93,4 @@ def seconds(n: float) -> str:
         return f"{n * 1e6:.0f} µs"
     if n < 1:
         return f"{n * 1e3:.0f} ms" if n >= 0.01 else f"{n * 1e3:.1f} ms"
-    return f"{n:.1f} s" if n < 90 else f"{n / 60:.0f} min {n % 60:.0f} s"
+    return f"{n:.1f} s" if n < 90 else f"{round(n) // 60} min {round(n) % 60} s"
