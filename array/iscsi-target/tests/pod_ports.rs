@@ -353,12 +353,14 @@ async fn copy_fails_at_the_paths_that_are_the_cause() {
 #[tokio::test]
 async fn content_that_is_replaced_is_not_a_lost_volume() {
     let (pods, array, mut alpha) = start(PortState::Active, PortState::Active).await;
-    let shared = array.volume("shared");
-    array.gate.fail(Some(OpError::NoSuchVolume(content(shared))));
+    let miss = |name: &str| array.gate.fail(Some(OpError::NoSuchVolume(content(array.volume(name)))));
+    miss("shared");
     assert_eq!(alpha.run(1, READ).await, TRANSITION);
+    miss("a");
     let lost = Ended::Check(SenseKey::IllegalRequest, asc::LOGICAL_UNIT_NOT_SUPPORTED);
     assert_eq!(alpha.run(2, READ).await, lost, "a plain volume is gone");
     pods.states.lock().clear();
+    miss("shared");
     assert_eq!(alpha.attentions(1).await, [0x2a06]);
     assert_eq!(alpha.run(1, READ).await, lost);
 }

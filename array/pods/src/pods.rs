@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use pod::{Request, Side, Stored};
 use replication::CarrierOwner;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -80,6 +81,8 @@ pub struct Pods {
     pods: RwLock<BTreeMap<StreamId, Arc<PodHandle>>>,
     links: RwLock<BTreeMap<String, LinkSession>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The threads end.
+    has_ended: AtomicBool,
     /// Held while a pod of another array is adopted.
     adopting: Mutex<()>,
     service: Arc<PodService>,
@@ -96,6 +99,7 @@ impl Pods {
             pods: RwLock::default(),
             links: RwLock::default(),
             threads: Mutex::default(),
+            has_ended: AtomicBool::new(false),
             adopting: Mutex::default(),
             service,
             this: this.clone(),
@@ -275,6 +279,7 @@ impl Pods {
     /// Ends the service of all pods. Blocks until their threads have ended; requests of hosts end.
     pub fn stop(&self) {
         self.pods.read().values().for_each(|handle| handle.give(Input::End));
+        self.has_ended.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if thread.join().is_err() {
@@ -341,13 +346,16 @@ impl Pods {
             let pods = self.this.clone();
             let thread = std::thread::Builder::new().name(name.to_owned());
             let started = thread.spawn(move || {
-                while let Some(pods) = pods.upgrade() {
+                while let Some(pods) = pods.upgrade().filter(|pods| !pods.has_ended.load(Ordering::Relaxed)) {
                     work(&pods);
                     drop(pods);
                     platform::clock::sleep(HELPER_PAUSE);
                 }
             });
-            started.err().iter().for_each(|error| tracing::error!("no thread {name}: {error}"));
+            match started {
+                Ok(running) => self.threads.lock().push(running),
+                Err(error) => tracing::error!("no thread {name}: {error}"),
+            }
         };
         run("pod-gates", |pods| pods.service.gates().expire(platform::clock::lease_time()));
         run("pod-objects", |pods| {

@@ -8,8 +8,9 @@ use api::{
     ArrayConnectionTest, ArrayConnectionTestPost, ErrorCode, Reference, RoundTrips, SimulatedDistance,
     SimulatedDistancePatch,
 };
-use catalog::Role;
+use catalog::{Pod, Role};
 use link::{Cut, Distance, KeyText, LinkConnection, LinkError, LinkStatus, Rtt};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The only kind of connection.
@@ -218,10 +219,27 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
 pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.query.allow(&[&["names"]])?;
     let name = one_name(call)?;
+    check_pods(call, &name)?;
     wait(call.app.links.disconnect(&name)).map_err(|error| failed(error, Some(&name)))?;
     call.record();
     tracing::info!(by = call.admin, "disconnected from array {name}");
     Answer::empty()
+}
+
+/// Refuses to remove the connection to an array that is reachable and has a part in a pod.
+fn check_pods(call: &Call, name: &str) -> Result<(), RestError> {
+    let link = call.app.links.connection(name).map_err(|error| failed(error, Some(name)))?;
+    let state = call.app.catalog.state();
+    let is_shared = |pod: &&Arc<Pod>| pod.stretch.as_ref().is_some_and(|stretch| stretch.peer.id == link.array);
+    let shared = state.stretched_pods().find(is_shared).filter(|_| link.status == LinkStatus::Connected);
+    match shared {
+        None => Ok(()),
+        Some(pod) => Err(RestError::about(
+            ErrorCode::PodStretched,
+            name,
+            format!("Pod {0} is on both arrays. Remove one first: `ibid pod unstretch {0} {name}`.", pod.name),
+        )),
+    }
 }
 
 fn show_key(call: &Call, key: &KeyText) -> ArrayConnectionKey {

@@ -209,6 +209,7 @@ class Site:
         refused(beta, "by alpha only", "pod", "unstretch", POD, "beta", "--yes")
         refused(alpha, "is not on array gamma", "pod", "unstretch", POD, "gamma", "--yes")
         refused(beta, "on two arrays", "pod", "destroy", POD, "--contents")
+        refused(beta, "is on both arrays", "array", "disconnect", "alpha")
         refused(alpha, "", "pod", "prefer", POD, "gamma")
         refused(beta, "", "pod", "discard", POD, "--yes")
         self.pair.wait_sync()

@@ -458,7 +458,8 @@ fn stretched_pod_matches_golden_form() {
         stored(&key),
         concat!(
             r#"{"v":2,"record":{"id":1,"name":"p","created_ms":1,"quota_bytes":107374182400,"stretch":{"stream":77,"#,
-            r#""next_content":4,"peer":{"id":"73697874-6565-4e20-a279-746573206f6b","name":"array-2"},"since_ms":9}}}"#
+            r#""next_content":4,"peer":{"id":"73697874-6565-4e20-a279-746573206f6b","name":"array-2"},"since_ms":9,"#,
+            r#""is_origin":true}}}"#
         )
     );
     assert!(stored("volume/0000000000000001").starts_with(r#"{"v":2,"record":{"id":1,"content":9223372367567257601,"#));

@@ -141,6 +141,8 @@ async fn run(
     let identity = Identity::load_or_create(&settings.data, &[settings.api.ip()])?;
     let links = links::open(settings, catalog)?;
     let stretched = StretchedPods::new(catalog.clone(), links.clone(), portals.len());
+    // After an error, too: the pods use the engine, which is closed last.
+    let _ending = pods::Ending(stretched.clone());
     let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
     let is_reserved = Box::new(target.reservation_check());
     // Before hosts and other arrays are admitted: a pod may be one that the other array serves.

@@ -121,9 +121,15 @@ impl StretchedPods {
     pub(super) fn stop(&self, patience: Duration) {
         if let Some(pods) = self.pods() {
             pods.hand_over(patience);
+        }
+        self.end();
+    }
+
+    /// Ends the service of the pods, and what this value has of others that have it.
+    fn end(&self) {
+        if let Some(pods) = self.pods.write().take() {
             pods.stop();
         }
-        *self.pods.write() = None;
         *self.is_reserved.lock() = None;
     }
 
@@ -181,6 +187,15 @@ impl StretchedPods {
         pods.set_mediator(stream, self.register_of(pod)?).map_err(|error| error.to_string())?;
         let preferred = if stretch.prefers_peer { side.other() } else { side };
         pods.request(stream, Request::Prefer(preferred)).map_err(|error| error.to_string())
+    }
+}
+
+/// Ends the pods when it is dropped.
+pub(super) struct Ending(pub(super) Arc<StretchedPods>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
