@@ -138,6 +138,7 @@ class Site:
             refused(alpha, "is not connected to it", *stretch, "gamma")
             key = gamma.admin("array", "connection-key")["connection_key"]
             alpha.admin("array", "connect", "gamma", "--address", link, "--key", key)
+            wait("connected", lambda: {at["status"] for at in alpha.admin("array", "connections")} == {"connected"})
             refused(alpha, "both arrays have the number 1", *stretch, "gamma")
             alpha.admin("pod", "unstretch", POD, "gamma", "--yes")
             alpha.admin("array", "disconnect", "gamma")
