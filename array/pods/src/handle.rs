@@ -11,7 +11,7 @@ use bytes::Bytes;
 use engine::{Change, Op, OpError, Reply, call};
 use parking_lot::Mutex;
 use platform::clock;
-use pod::{Action, Answer, Changes, Event, Machine, Note, Request, Side};
+use pod::{Action, Answer, Changes, Event, Machine, Note, Request, Role, Side};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -129,6 +129,14 @@ impl PodHandle {
     pub(crate) fn outcome(&self, body: &[u8]) {
         let ended = self.gate.forwards(|forwards| forwards.outcome(body));
         ended.into_iter().for_each(|(tag, sink, result)| sink.complete(tag, result));
+    }
+
+    /// An array is being removed from the pod: it must not be asked to take part again.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.with_machine(|machine| {
+            let stored = machine.stored();
+            stored.leaving.is_some() || matches!(stored.role, Role::Local | Role::Left)
+        })
     }
 
     /// Both arrays serve.

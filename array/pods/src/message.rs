@@ -20,6 +20,7 @@ const REFUSAL: u8 = 8;
 const FORWARD: u8 = 9;
 const OUTCOME: u8 = 10;
 const ACCEPTS: u8 = 11;
+const GONE: u8 = 12;
 
 /// Bytes before the body: kind and session.
 const HEAD: usize = 9;
@@ -48,6 +49,9 @@ pub(crate) enum PodMessage {
         /// The attempt of the receiver that the sender knows; 0 if it knows none.
         seen: u64,
     },
+    /// The sender has no such pod: it has left it, or has not come to it yet. Answers
+    /// [`PodMessage::Here`].
+    Gone,
     /// A message of the state machine.
     Control(Bytes),
     /// The sender follows in this period, has received records up to the position, and accepts
@@ -85,6 +89,7 @@ impl PodMessage {
             Self::Ready { .. } => (READY, None),
             Self::MaskRequest => (MASK_REQUEST, None),
             Self::Accepts => (ACCEPTS, None),
+            Self::Gone => (GONE, None),
             Self::Mask(_) => (MASK, None),
             Self::Image(body) => (IMAGE, Some(&body[..])),
             Self::Offer(body) => (OFFER, Some(&body[..])),
@@ -133,6 +138,7 @@ impl PodMessage {
             }
             MASK_REQUEST if is_empty => Self::MaskRequest,
             ACCEPTS if is_empty => Self::Accepts,
+            GONE if is_empty => Self::Gone,
             MASK => Self::Mask(mask(&body)?),
             IMAGE => Self::Image(body),
             OFFER => Self::Offer(body),
@@ -192,6 +198,7 @@ mod tests {
             PodMessage::Forward(body.clone()),
             PodMessage::Outcome(body),
             PodMessage::Accepts,
+            PodMessage::Gone,
         ]
     }
 
@@ -211,6 +218,7 @@ mod tests {
             "0910000000000000007b7d",
             "0a10000000000000007b7d",
             "0b1000000000000000",
+            "0c1000000000000000",
         ];
         for (message, golden) in samples().into_iter().zip(golden) {
             assert_eq!(types::hex::encode(&message.encode(16)), golden, "{message:?}");

@@ -306,7 +306,7 @@ impl Pods {
     fn offer(&self, handle: &Arc<PodHandle>, link: LinkSession) {
         let (pods, handle) = (self.this.clone(), handle.clone());
         self.environment.runtime.spawn_blocking(move || {
-            let Some(pods) = pods.upgrade() else { return };
+            let Some(pods) = pods.upgrade().filter(|_| !handle.is_ending()) else { return };
             if let Some(offer) = pods.offers.offer(handle.stream) {
                 pods.send(&handle.array, link, handle.stream, 0, &PodMessage::Offer(offer));
             }
@@ -449,6 +449,7 @@ impl CarrierOwner for Owner {
             (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(link, session, &handle, &body),
             (PodMessage::Outcome(body), Some(handle)) => handle.outcome(&body),
             // The pod has left this array, or has not come to it yet.
+            (PodMessage::Here { .. }, None) => pods.send(array, link, stream, 0, &PodMessage::Gone),
             (PodMessage::Refusal(_), _) | (_, None) => {}
             (message, Some(handle)) => handle.give(Input::Message(link, session, message)),
         }

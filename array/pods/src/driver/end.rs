@@ -54,6 +54,11 @@ impl Driver {
         if role != Role::Solo {
             return Err("this array does not serve the pod alone".to_owned());
         }
+        self.end_alone()
+    }
+
+    /// The pod is on this array alone from now on.
+    fn end_alone(&mut self) -> Result<(), String> {
         self.handle.gate.hold();
         self.handle.gate.wait_still(PATIENCE);
         self.close();
@@ -61,6 +66,18 @@ impl Driver {
         self.handle.gate.open();
         self.is_over = true;
         Ok(())
+    }
+
+    /// The other array has no such pod. If it was being removed, it has confirmed its removal in
+    /// its own log: no array drops its copy before that.
+    pub(super) fn peer_is_gone(&mut self) {
+        let (role, is_leaving) =
+            self.handle.with_machine(|machine| (machine.stored().role, machine.stored().leaving.is_some()));
+        if is_leaving && matches!(role, Role::Sync | Role::Solo) {
+            tracing::info!(stream = %self.handle.stream, "the other array has left the pod");
+            let ended = self.end_alone();
+            ended.err().iter().for_each(|error| tracing::warn!("the end of a pod is tried again: {error}"));
+        }
     }
 
     /// Ends the pod here if its state says so.

@@ -135,6 +135,9 @@ impl Driver {
         if let PodMessage::Here { own, seen } = message {
             return self.take_attempt(link, own, seen);
         }
+        if message == PodMessage::Gone {
+            return self.peer_is_gone();
+        }
         if self.session != Some(session) {
             return;
         }
