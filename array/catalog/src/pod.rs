@@ -91,6 +91,22 @@ pub struct PodMediator {
 }
 
 impl PodStretch {
+    /// Returns the properties of a pod that comes to two arrays.
+    pub(crate) fn new(stream: u32, next_content: u32, peer: PodPeer, since_ms: u64, is_origin: bool) -> Self {
+        Self {
+            stream,
+            next_content,
+            peer,
+            since_ms,
+            mediator: None,
+            prefers_peer: false,
+            settings: 0,
+            register: String::new(),
+            is_origin,
+            shared_name: None,
+        }
+    }
+
     /// Returns the stream.
     pub fn stream(&self) -> StreamId {
         stream_of(self.stream)

@@ -43,18 +43,7 @@ impl Draft {
         }
         let id = PodId(self.state.array().next_host);
         self.edit_array(|array| array.next_host += 1)?;
-        let stretch = PodStretch {
-            stream: image.stream,
-            next_content: image.next_content,
-            peer,
-            since_ms: now_ms,
-            mediator: None,
-            prefers_peer: false,
-            settings: 0,
-            register: String::new(),
-            is_origin: false,
-            shared_name: None,
-        };
+        let stretch = PodStretch::new(image.stream, image.next_content, peer, now_ms, false);
         self.store_pod(Pod {
             id,
             name: image.name.clone(),

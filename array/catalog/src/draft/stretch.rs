@@ -35,18 +35,7 @@ impl Draft {
     ) -> Result<Arc<Pod>, CatalogError> {
         let pod = self.live_pod(name)?;
         check_is_plain(&pod)?;
-        let mut stretch = PodStretch {
-            stream,
-            next_content: 1,
-            peer,
-            since_ms: now_ms,
-            mediator: None,
-            prefers_peer: false,
-            settings: 0,
-            register: String::new(),
-            is_origin: true,
-            shared_name: None,
-        };
+        let mut stretch = PodStretch::new(stream, 1, peer, now_ms, true);
         let (volumes, snapshots) = self.state.objects_of_pod(&pod);
         let is_used = |content: VolumeId| content.stream() == Some(stretch.stream());
         let contents = volumes.iter().map(|volume| volume.content());
