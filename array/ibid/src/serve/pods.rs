@@ -42,8 +42,7 @@ pub(super) struct StretchedPods {
     pods: RwLock<Option<Arc<Pods>>>,
     /// Number of iSCSI portals of this array.
     portals: u16,
-    /// By the id of the other array.
-    peers: Mutex<BTreeMap<String, PeerPorts>>,
+    peers: RwLock<BTreeMap<StreamId, PeerPorts>>,
     /// Why the other array refuses a pod.
     refusals: Mutex<BTreeMap<StreamId, String>>,
     /// Taken when the array stops, because the target has this value.
@@ -74,7 +73,7 @@ impl StretchedPods {
             links,
             pods: RwLock::default(),
             portals: u16::try_from(portals).unwrap_or(u16::MAX),
-            peers: Mutex::default(),
+            peers: RwLock::default(),
             refusals: Mutex::default(),
             is_reserved: Mutex::default(),
         })
@@ -201,18 +200,18 @@ impl Drop for Ending {
 
 impl PodPorts for StretchedPods {
     fn ports(&self, content: VolumeId) -> Option<PodPortStates> {
-        let hosts = self.pods()?.hosts(content.stream()?)?;
+        // A plain volume costs the test of one bit.
+        let stream = content.stream()?;
+        let hosts = self.pods()?.hosts(stream)?;
         let state = |ports: Ports| match ports {
             Ports::Active => PortState::Active,
             Ports::Transitioning => PortState::Transitioning,
             Ports::Unavailable => PortState::Unavailable,
         };
-        let peers = self.peers.lock();
-        // Until the other array has described itself, it cannot be named: only one group is
-        // reported.
-        let peer = self.find_peer(content).and_then(|id| peers.get(&id).copied());
-        let own_number = self.catalog.array().number;
-        let PeerPorts { number, portals } = peer.unwrap_or(PeerPorts { number: own_number, portals: 1 });
+        // Until the other array has described itself, only one group is reported.
+        let peer = self.peers.read().get(&stream).copied();
+        let PeerPorts { number, portals } =
+            peer.unwrap_or_else(|| PeerPorts { number: self.catalog.array().number, portals: 1 });
         Some(PodPortStates {
             own: state(hosts.own_ports),
             peer: state(hosts.peer_ports),
@@ -225,12 +224,6 @@ impl PodPorts for StretchedPods {
         if let Some(pods) = self.pods() {
             pods.watch_ports(watcher);
         }
-    }
-}
-
-impl StretchedPods {
-    fn find_peer(&self, content: VolumeId) -> Option<String> {
-        self.pods()?.array_of(content.stream()?)
     }
 }
 

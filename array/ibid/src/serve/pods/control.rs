@@ -4,6 +4,7 @@ use super::{MEDIATOR_TIMEOUT, StretchedPods, now_ms, split_address};
 use catalog::{Pod, PodMediator, PodPeer, PodStretch};
 use link::{LinkConnection, LinkStatus};
 use mediator::MediatorClient;
+use platform::clock;
 use pod::{Alert, Request, Role, WaitsFor};
 use pods::{PodError, PodStatus, Pods};
 use rest::{
@@ -13,6 +14,8 @@ use rest::{
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Time for both arrays to agree that a mediator decides no more: they wait for 3 s first.
+const LEAVE: Duration = Duration::from_secs(15);
 /// Time for a mediator to say its name.
 const IDENTIFY: Duration = Duration::from_secs(5);
 
@@ -79,6 +82,27 @@ impl StretchedPods {
                 volume.name
             ))),
         }
+    }
+
+    /// Ends the use of a mediator, and waits until it decides no more: the register at another one
+    /// knows nothing of the epochs of before.
+    fn leave_mediator(&self, pod: &Pod) -> Result<(), PodControlError> {
+        let changed = self.catalog.change(|draft| draft.set_pod_mediator(&pod.name, None)).map_err(of_catalog)?;
+        self.take_settings(&changed)?;
+        let (pods, stretch) = (self.running()?, changed.stretch.as_ref().ok_or(PodControlError::NotStretched)?);
+        let until = clock::lease_time() + LEAVE;
+        let decides = |status: PodStatus| status.is_in_step && (status.only.is_none() || !status.is_rule_in_force);
+        while pods.status(stretch.stream()).is_some_and(decides) {
+            if clock::lease_time() > until {
+                return Err(refused(format!(
+                    "it has no mediator now, and the arrays have not agreed on that in time; `ibid pod why {}` says \
+                     what they wait for, then set the mediator again",
+                    pod.name
+                )));
+            }
+            clock::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     fn take_settings(&self, pod: &Pod) -> Result<(), PodControlError> {
@@ -164,8 +188,11 @@ impl PodControl for StretchedPods {
     }
 
     fn set_mediator(&self, pod: &Pod, mediator: Option<&str>) -> Result<(), PodControlError> {
-        pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
         let mediator = mediator.map(|address| self.identify(address)).transpose()?;
+        if stretch.mediator.is_some() && mediator.is_some() && mediator != stretch.mediator {
+            self.leave_mediator(pod)?;
+        }
         let changed = self.catalog.change(|draft| draft.set_pod_mediator(&pod.name, mediator)).map_err(of_catalog)?;
         self.take_settings(&changed)
     }

@@ -29,9 +29,9 @@ pub(super) struct Offer {
 }
 
 impl StretchedPods {
-    fn take_peer(&self, array: &str, offer: &Offer) {
+    fn take_peer(&self, stream: StreamId, offer: &Offer) {
         let ports = PeerPorts { number: offer.number, portals: offer.portals };
-        self.peers.lock().insert(array.to_owned(), ports);
+        self.peers.write().insert(stream, ports);
     }
 
     fn peer_named(&self, array: &str) -> Result<PodPeer, String> {
@@ -53,7 +53,6 @@ fn parse(stream: StreamId, offer: &[u8]) -> Result<Offer, String> {
 impl Offers for StretchedPods {
     fn adopt(&self, stream: StreamId, array: &str, offer: &[u8]) -> Result<PodConfig, String> {
         let offer = parse(stream, offer)?;
-        self.take_peer(array, &offer);
         if !offer.is_origin {
             return Err("this array has left the pod".to_owned());
         }
@@ -63,6 +62,7 @@ impl Offers for StretchedPods {
                 offer.number
             ));
         }
+        self.take_peer(stream, &offer);
         let peer = self.peer_named(array)?;
         let name = offer.image.name.clone();
         let adopted = self.catalog.change(|draft| {
@@ -95,7 +95,7 @@ impl Offers for StretchedPods {
         let Ok(offer) = parse(stream, offer) else { return };
         let Some(pod) = self.find(stream) else { return };
         let Some(stretch) = pod.stretch.as_ref() else { return };
-        self.take_peer(&stretch.peer.id, &offer);
+        self.take_peer(stream, &offer);
         self.refusals.lock().remove(&stream);
         if offer.settings <= stretch.settings {
             return;
