@@ -8,7 +8,7 @@ mod end;
 mod mask;
 mod peer;
 
-pub(crate) use end::{has_ended, remove};
+pub(crate) use end::{has_ended, remove, remove_stream};
 
 use crate::attempts::Attempts;
 use crate::environment::Environment;
@@ -68,6 +68,8 @@ pub(crate) struct Driver {
     attempts: Attempts,
     /// Number of the state machine in this process.
     machines: u64,
+    /// Number of the mediator in this process.
+    mediators: u64,
     /// The state machine lets records go in this session.
     streams_in: Option<Session>,
     /// The other array accepts records in this session, after a position of a period.
@@ -96,6 +98,8 @@ pub(crate) struct Driver {
     resync: Option<Resync>,
     refusal: Option<&'static str>,
     leaves_at: Option<Duration>,
+    /// The pod is on this array alone, although the state machine does not say so.
+    is_alone_again: bool,
     is_over: bool,
     /// Called when the pod has left this array, or is on it alone.
     on_over: Box<dyn FnOnce(StreamId) + Send>,
@@ -144,10 +148,12 @@ impl Driver {
             persist: Mutex::new(Persist::after(stream, (number, stored))),
             inbox,
             is_woken: AtomicBool::new(false),
-            has_images: AtomicBool::new(true),
+            images: Mutex::default(),
             served: Mutex::default(),
             status: Mutex::default(),
         });
+        // There may be some from the process before.
+        handle.image_has_come(Period(0), Position(0));
         let still = Arc::downgrade(&handle);
         handle.gate.on_still(move || still.upgrade().into_iter().for_each(|handle| handle.give(Input::Wake)));
         environment.carrier.share(stream, &handle.array);
@@ -160,6 +166,7 @@ impl Driver {
             session: None,
             attempts: Attempts::default(),
             machines: 0,
+            mediators: 0,
             streams_in: None,
             ready: None,
             takes_forwards: None,
@@ -179,6 +186,7 @@ impl Driver {
             resync: None,
             refusal: None,
             leaves_at: None,
+            is_alone_again: false,
             is_over: false,
             on_over,
         };
@@ -231,7 +239,9 @@ impl Driver {
             }
             Input::TailAdded(period, result) => self.tail_added(period, &result),
             Input::Added(mask, result) => self.mask_added(mask, &result),
-            Input::Answer(question, answer) => self.handle.step(Event::Mediator { question, answer }),
+            Input::Answer(mediator, question, answer) if mediator == self.mediators => {
+                self.handle.step(Event::Mediator { question, answer });
+            }
             Input::Stopped(period, reason) => self.stopped(period, &reason),
             Input::Request(request, reply) => {
                 self.refusal = None;
@@ -240,6 +250,8 @@ impl Driver {
                 let _ = reply.send(self.refusal.take().map_or(Ok(()), Err));
             }
             Input::Mediator(register) => {
+                // Late answers of the one before do not count.
+                self.mediators += 1;
                 let runtime = self.environment.runtime.clone();
                 self.registrar = register.map(|register| Registrar::start(register, self.handle.side, runtime));
                 let instance = self.registrar.as_ref().map(Registrar::instance);
@@ -248,7 +260,7 @@ impl Driver {
             Input::Abandon(reply) => {
                 let _ = reply.send(self.abandon());
             }
-            Input::Logged(..) | Input::Noted(_) | Input::Wake | Input::End => {}
+            Input::Logged(..) | Input::Noted(_) | Input::Answer(..) | Input::Wake | Input::End => {}
         }
     }
 
@@ -443,9 +455,9 @@ impl Driver {
 
     fn ask(&self, number: u64, question: pod::Question) {
         let Some(registrar) = &self.registrar else { return };
-        let inbox = self.handle.inbox.clone();
+        let (inbox, mediator) = (self.handle.inbox.clone(), self.mediators);
         registrar.ask(question, move |answer| {
-            let _ = inbox.send(Input::Answer(number, answer));
+            let _ = inbox.send(Input::Answer(mediator, number, answer));
         });
     }
 
@@ -454,6 +466,9 @@ impl Driver {
             let stored = machine.stored();
             (stored.role, stored.sequencer == machine.side() || stored.role == Role::Solo)
         });
+        // A record that removes this array takes effect at once, before earlier actions.
+        let present = self.handle.with_machine(Machine::hosts);
+        let hosts = if present.changes == Changes::Fail { present } else { hosts };
         let accepts = (role == Role::Sync && is_sequencer).then_some(self.streams_in).flatten();
         let is_news = accepts.is_some_and(|session| !self.handle.gate.accepts(session));
         self.handle.gate.set(hosts, is_sequencer, accepts);
@@ -479,16 +494,31 @@ impl Driver {
         if let Err(error) = self.environment.engine.close_stream(stream) {
             tracing::debug!(%stream, "the stream is not closed: {error}");
         }
-        let status = self.environment.engine.stream_status(stream);
-        let mut persist = self.handle.persist.lock();
-        status.iter().for_each(|status| persist.durable_to(status.period, status.durable));
-        persist.forget_records();
+        self.await_ordered();
+        self.handle.persist.lock().forget_records();
+    }
+
+    /// A record that the engine has ordered becomes durable in a stream that is closed, too, and the
+    /// other array may have it. So its state is that on the drive.
+    fn await_ordered(&self) {
+        let (engine, stream) = (&self.environment.engine, self.handle.stream);
+        while let Some(status) = engine.stream_status(stream) {
+            let mut persist = self.handle.persist.lock();
+            persist.durable_to(status.period, status.durable);
+            let is_ordered = |(period, position)| period == status.period && position <= status.position;
+            if !persist.records().any(is_ordered) || engine.stopped().is_some() {
+                return;
+            }
+            drop(persist);
+            clock::sleep(Duration::from_millis(1));
+        }
     }
 
     /// A record that removes this array from the pod has to be applied before the stream is closed.
     fn await_record(&self) {
         let is_left = self.handle.with_machine(|machine| machine.stored().role == Role::Left);
-        let Some((period, position)) = self.handle.persist.lock().last_record().filter(|_| is_left) else { return };
+        let last = self.handle.persist.lock().records().last().filter(|_| is_left);
+        let Some((period, position)) = last else { return };
         let status = || self.environment.engine.stream_status(self.handle.stream);
         let is_applied = |status: engine::StreamStatus| status.period != period || status.durable >= position;
         let until = clock::lease_time() + RECORD;

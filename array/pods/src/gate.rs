@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const NOT_SERVED: &str = "the other array of the pod serves it";
+const LAGS: &str = "objects of the other array are on their way to the catalog; try again";
 const IN_TRANSITION: &str = "the arrays of the pod have not agreed yet";
 
 /// Kind of a request.
@@ -66,6 +67,8 @@ struct State {
     is_sequencer: bool,
     /// Changes of objects wait.
     holds_objects: bool,
+    /// The catalog lacks objects that have come from the other array.
+    lags: bool,
     held: VecDeque<Request>,
     /// A thread submits requests that have waited; others queue after them.
     is_draining: bool,
@@ -100,6 +103,7 @@ impl HostGate {
             version: 0,
             is_sequencer: false,
             holds_objects: false,
+            lags: false,
             held: VecDeque::new(),
             is_draining: false,
             in_flight: 0,
@@ -190,6 +194,12 @@ impl HostGate {
         if !holds {
             self.drain();
         }
+    }
+
+    /// Refuses changes of objects while the catalog lacks some. They do not wait: the catalog makes
+    /// one change at a time, and would lack them as long.
+    pub(crate) fn lags(&self, lags: bool) {
+        self.state.lock().lags = lags;
     }
 
     /// No change is in flight, and none begins while changes are held.
@@ -333,6 +343,7 @@ impl HostGate {
             peer_ports: Ports::Unavailable,
         };
         self.hold_objects(false);
+        self.lags(false);
         self.set(hosts, true, None);
     }
 
@@ -402,6 +413,7 @@ impl State {
             (_, Changes::Fail) => Decision::Fail(OpError::Unavailable(NOT_SERVED)),
             (Kind::Read, _) if self.allows_reads() => Decision::Pass,
             (Kind::Read, _) | (_, Changes::Hold) => Decision::Hold,
+            (Kind::Objects, _) if self.lags => Decision::Fail(OpError::Transition(LAGS)),
             (Kind::Objects, _) if self.holds_objects => Decision::Hold,
             // Its session has ended, or the arrays begin again.
             _ if request.session.is_some() && request.session != self.accepts => {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use types::{Period, Position, StreamId};
 
 /// Pause before objects are applied again.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Id of a session of the link.
 pub(crate) type LinkSession = [u8; 16];
@@ -49,8 +49,8 @@ pub(crate) enum Input {
     TailAdded(Period, Result<Reply, OpError>),
     /// Blocks have entered a delta, for the mask with this number.
     Added(u64, Result<Reply, OpError>),
-    /// The mediator has answered.
-    Answer(u64, Answer),
+    /// The mediator with this number has answered a question.
+    Answer(u64, u64, Answer),
     /// The carrier carries the stream no longer.
     Stopped(Period, String),
     /// A request of an administrator.
@@ -69,6 +69,15 @@ pub(crate) struct Control {
     pub(crate) actions: VecDeque<Action>,
 }
 
+/// Images of the pod on their way to the catalog.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    /// The places of their records, which may not be in the log yet.
+    records: Vec<(Period, Position)>,
+    /// They are applied from this time of the lease clock on.
+    due: Duration,
+}
+
 /// The part of a pod that other threads reach.
 pub(crate) struct PodHandle {
     pub(crate) stream: StreamId,
@@ -81,8 +90,8 @@ pub(crate) struct PodHandle {
     pub(crate) persist: Mutex<Persist>,
     pub(crate) inbox: mpsc::Sender<Input>,
     pub(crate) is_woken: AtomicBool,
-    /// Images have come with records, and are not in the catalog.
-    pub(crate) has_images: AtomicBool,
+    /// Records with images that are not in the catalog.
+    pub(crate) images: Mutex<Images>,
     pub(crate) served: Mutex<Served>,
     pub(crate) status: Mutex<PodStatus>,
 }
@@ -168,30 +177,52 @@ impl PodHandle {
                 Ok(self.note(period, position, note))
             }
             Some((&IMAGE, image)) => {
-                self.has_images.store(true, Ordering::Relaxed);
+                self.image_has_come(period, position);
                 Ok(vec![persist::put_image(self.stream, position, image)])
             }
             _ => Err("a record with an unknown message".to_owned()),
         }
     }
 
+    /// Objects have come with a record. Until the catalog has them, it must not change the pod: the
+    /// change would be undone by these older objects.
+    pub(crate) fn image_has_come(&self, period: Period, position: Position) {
+        let mut images = self.images.lock();
+        images.records.push((period, position));
+        self.gate.lags(true);
+    }
+
     /// Applies the objects that have come with records to the catalog. May wait for its changes.
     pub(crate) fn apply_images(&self, environment: &Environment) {
-        if !self.has_images.swap(false, Ordering::Relaxed) {
+        let Some(status) = environment.engine.stream_status(self.stream) else { return };
+        // Its record is in the log, or never will be.
+        let is_decided = |record: &(Period, Position)| record.0 != status.period || record.1 <= status.position;
+        let is_due = {
+            let images = self.images.lock();
+            images.records.iter().any(is_decided) && clock::lease_time() >= images.due
+        };
+        if !is_due {
             return;
         }
-        let (engine, stream) = (&environment.engine, self.stream);
-        for (key, image) in persist::images(&**engine, stream) {
-            let applied = environment.objects.apply(stream, &image);
-            let removed = applied.and_then(|()| {
-                call(&**engine, Op::Change(vec![Change::Remove { key }])).map_err(|error| error.to_string())
-            });
-            if let Err(error) = removed {
-                tracing::error!(%stream, "objects of the pod are not those of the other array: {error}");
-                self.has_images.store(true, Ordering::Relaxed);
-                return clock::sleep(PAUSE);
+        let applied = self.apply_all(environment);
+        let mut images = self.images.lock();
+        match applied {
+            Ok(()) => images.records.retain(|record| !is_decided(record)),
+            Err(error) => {
+                tracing::error!(stream = %self.stream, "objects of the pod are not those of the other array: {error}");
+                images.due = clock::lease_time() + PAUSE;
             }
         }
+        self.gate.lags(!images.records.is_empty());
+    }
+
+    fn apply_all(&self, environment: &Environment) -> Result<(), String> {
+        let (engine, stream) = (&environment.engine, self.stream);
+        for (key, image) in persist::images(&**engine, stream) {
+            environment.objects.apply(stream, &image)?;
+            call(&**engine, Op::Change(vec![Change::Remove { key }])).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     fn note(&self, period: Period, position: Position, note: Note) -> Vec<Change> {

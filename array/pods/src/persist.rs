@@ -107,6 +107,12 @@ impl Persist {
         Self::after(self.stream, (self.base + used, self.on_drive.clone()))
     }
 
+    /// Returns the change that stores this state last: no later one of these values follows.
+    pub(crate) fn store_last(&self, state: &Stored) -> Change {
+        let used = self.states.last_key_value().map_or(self.durable, |(generation, _)| *generation);
+        Change::Put { key: state_key(self.stream), value: value(self.base + used + 1, state) }
+    }
+
     /// Returns the state on the drive.
     pub(crate) fn on_drive(&self) -> &Stored {
         &self.on_drive
@@ -180,9 +186,9 @@ impl Persist {
         self.note_durable(newest.unwrap_or_default());
     }
 
-    /// Returns the last position of a record that stores a state and may not be durable.
-    pub(crate) fn last_record(&self) -> Option<(Period, Position)> {
-        self.logged.last().map(|(_, period, position)| (*period, *position))
+    /// Returns the places of records that store a state and may not be durable, in their order.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (Period, Position)> + '_ {
+        self.logged.iter().map(|(_, period, position)| (*period, *position))
     }
 
     /// The stream was closed: records that are not durable may never be.

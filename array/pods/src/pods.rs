@@ -27,6 +27,8 @@ use types::{Period, Position, StreamId};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause of the threads that look after all pods.
 const HELPER_PAUSE: Duration = Duration::from_millis(20);
+/// The same, on an array without stretched pods.
+const IDLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// A pod on two arrays.
 #[derive(Clone)]
@@ -114,7 +116,8 @@ impl Pods {
     ///
     /// # Errors
     ///
-    /// The reason in words. The pod is served as if it were on this array alone then.
+    /// The reason in words. A pod that was on this array alone is served as before then; another one
+    /// is not served.
     pub fn start(&self, config: PodConfig) -> Result<(), PodError> {
         let (engine, stream) = (&self.environment.engine, config.stream);
         let stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;
@@ -130,8 +133,12 @@ impl Pods {
             gate.open();
             return Err(PodError::Failed("changes of hosts do not end".to_owned()));
         }
+        let is_new = stored.as_ref().is_none_or(|(number, _)| *number <= 1);
         let started = self.start_driver(config, stored, gate.clone());
-        if started.is_err() {
+        if let (Err(error), true) = (&started, is_new) {
+            // The volumes are as before, but for their ids.
+            tracing::warn!(%stream, "the pod does not start: {error}");
+            driver::remove_stream(&self.environment, stream).map_err(PodError::Failed)?;
             gate.open();
         }
         started
@@ -144,8 +151,12 @@ impl Pods {
         gate: Arc<HostGate>,
     ) -> Result<(), PodError> {
         let PodConfig { stream, array, side, is_origin, register } = config;
-        self.make_stream(stream)?;
         let is_new = stored.as_ref().is_none_or(|(number, _)| *number <= 1);
+        if !is_new && self.environment.engine.stream_status(stream).is_none() {
+            // Its deltas would be missing, too.
+            return Err(PodError::Failed("the engine has lost the stream of the pod".to_owned()));
+        }
+        self.make_stream(stream)?;
         let stored = match stored {
             Some(stored) => stored,
             None => {
@@ -231,7 +242,8 @@ impl Pods {
         let (reply, answer) = mpsc::channel();
         self.handle(stream)?.give(Input::Abandon(reply));
         match answer.recv_timeout(PATIENCE) {
-            Ok(result) => result.map_err(PodError::Failed),
+            // Its thread ends at once.
+            Ok(result) => result.map(|()| self.forget(stream)).map_err(PodError::Failed),
             Err(_) => Err(PodError::Failed("the pod does not answer".to_owned())),
         }
     }
@@ -246,11 +258,6 @@ impl Pods {
     /// Returns the service of hosts on the volumes of a pod, if it is on two arrays. Does not wait.
     pub fn hosts(&self, stream: StreamId) -> Option<pod::Hosts> {
         self.pods.read().get(&stream).map(|handle| handle.gate.hosts())
-    }
-
-    /// Returns the id of the other array of a pod.
-    pub fn array_of(&self, stream: StreamId) -> Option<String> {
-        self.pods.read().get(&stream).map(|handle| handle.array.clone())
     }
 
     /// Calls `watcher` after each change of the state of a port group, before a request fails
@@ -323,7 +330,13 @@ impl Pods {
                 return pods.offers.described(stream, &offer);
             }
             let adopted = pods.offers.adopt(stream, &array, &offer);
-            let started = adopted.and_then(|config| pods.start(config).map_err(|error| error.to_string()));
+            let started = adopted.and_then(|config| {
+                pods.start(config).map_err(|error| {
+                    let dropped = pods.environment.objects.drop_pod(stream);
+                    dropped.err().iter().for_each(|error| tracing::error!(%stream, "the pod remains here: {error}"));
+                    error.to_string()
+                })
+            });
             if let Err(reason) = started {
                 tracing::warn!(%stream, array, "a pod of another array is refused: {reason}");
                 pods.send(&array, link, stream, 0, &PodMessage::Refusal(reason));
@@ -348,8 +361,9 @@ impl Pods {
             let started = thread.spawn(move || {
                 while let Some(pods) = pods.upgrade().filter(|pods| !pods.has_ended.load(Ordering::Relaxed)) {
                     work(&pods);
+                    let pause = if pods.pods.read().is_empty() { IDLE_PAUSE } else { HELPER_PAUSE };
                     drop(pods);
-                    platform::clock::sleep(HELPER_PAUSE);
+                    platform::clock::sleep(pause);
                 }
             });
             match started {

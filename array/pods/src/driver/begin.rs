@@ -10,7 +10,6 @@ use engine::{Change, DeltaMode, FollowedRecord, Gate, LogOp, MAX_FOLLOWED_OPS, N
 use pod::{BeginPeriod, Event, StreamDelta, StreamGate, StreamRole};
 use replication::{AttachError, Run};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use types::{Period, Position};
 
 /// Attempts to begin a period while hosts change the stream.
@@ -132,7 +131,7 @@ impl Driver {
             let put = Op::Change(vec![persist::put_image(stream, last, &image)]);
             engine::call(&*engine, put).map_err(|error| error.to_string())?;
         }
-        self.handle.has_images.store(true, Ordering::Relaxed);
+        self.handle.image_has_come(new.period, last);
         self.environment.carrier.start(stream, Self::run_of(new, last));
         Ok(last)
     }

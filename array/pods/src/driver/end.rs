@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::persist;
 use engine::{Op, OpError, call};
 use platform::clock;
-use pod::Role;
+use pod::{Role, Stored};
 use std::time::Duration;
 use types::StreamId;
 
@@ -22,21 +22,31 @@ pub(crate) fn has_ended(number: u64, role: Role) -> bool {
     number > 1 && matches!(role, Role::Left | Role::Local)
 }
 
-/// Removes the stream, then the objects or their bond to the other array, and last the state.
+/// Removes a stream; its volumes are plain ones then.
+pub(crate) fn remove_stream(environment: &Environment, stream: StreamId) -> Result<(), String> {
+    let engine = &environment.engine;
+    if engine.stream_status(stream).is_none() {
+        return Ok(());
+    }
+    // It may be closed already.
+    let _ = engine.close_stream(stream);
+    engine.remove_stream(stream).map_err(|error| error.to_string())?;
+    let until = clock::lease_time() + PATIENCE;
+    while engine.stream_status(stream).is_some() {
+        if clock::lease_time() > until {
+            return Err("the stream is not removed yet".to_owned());
+        }
+        clock::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Removes the stream, then the objects or their bond to the other array, and last the state. The
+/// stored state says that the pod has ended: after a crash, the next start continues.
 pub(crate) fn remove(environment: &Environment, stream: StreamId, role: Role) -> Result<(), String> {
     let engine = &environment.engine;
     let text = |error: OpError| error.to_string();
-    if engine.stream_status(stream).is_some() {
-        let _ = engine.close_stream(stream);
-        engine.remove_stream(stream).map_err(text)?;
-        let until = clock::lease_time() + PATIENCE;
-        while engine.stream_status(stream).is_some() {
-            if clock::lease_time() > until {
-                return Err("the stream is not removed yet".to_owned());
-            }
-            clock::sleep(Duration::from_millis(5));
-        }
-    }
+    remove_stream(environment, stream)?;
     match role {
         Role::Left => environment.objects.drop_pod(stream)?,
         _ => environment.objects.end_stretch(stream)?,
@@ -54,18 +64,12 @@ impl Driver {
         if role != Role::Solo {
             return Err("this array does not serve the pod alone".to_owned());
         }
-        self.end_alone()
-    }
-
-    /// The pod is on this array alone from now on.
-    fn end_alone(&mut self) -> Result<(), String> {
-        self.handle.gate.hold();
-        self.handle.gate.wait_still(PATIENCE);
-        self.close();
-        remove(&self.environment, self.handle.stream, Role::Local)?;
-        self.handle.gate.open();
-        self.is_over = true;
-        Ok(())
+        self.is_alone_again = true;
+        self.leave();
+        match self.is_over {
+            true => Ok(()),
+            false => Err("the pod is being removed; the array tries it again".to_owned()),
+        }
     }
 
     /// The other array has no such pod. If it was being removed, it has confirmed its removal in
@@ -75,8 +79,8 @@ impl Driver {
             self.handle.with_machine(|machine| (machine.stored().role, machine.stored().leaving.is_some()));
         if is_leaving && matches!(role, Role::Sync | Role::Solo) {
             tracing::info!(stream = %self.handle.stream, "the other array has left the pod");
-            let ended = self.end_alone();
-            ended.err().iter().for_each(|error| tracing::warn!("the end of a pod is tried again: {error}"));
+            self.is_alone_again = true;
+            self.leave();
         }
     }
 
@@ -84,9 +88,11 @@ impl Driver {
     pub(super) fn leave(&mut self) {
         let (role, now) = (self.handle.with_machine(|machine| machine.stored().role), clock::lease_time());
         // The first state is that of a pod that has not begun.
-        if self.reported == 0 || !matches!(role, Role::Left | Role::Local) {
+        let has_ended = self.reported > 0 && matches!(role, Role::Left | Role::Local);
+        if self.is_over || !has_ended && !self.is_alone_again {
             return;
         }
+        let role = if self.is_alone_again { Role::Local } else { role };
         let wait = if role == Role::Left { FAREWELL } else { Duration::ZERO };
         let at = *self.leaves_at.get_or_insert(now + wait);
         if now < at {
@@ -100,7 +106,8 @@ impl Driver {
             tracing::warn!(stream = %self.handle.stream, "changes of hosts do not end; they fail");
         }
         self.close();
-        match remove(&self.environment, self.handle.stream, role) {
+        let removed = self.store_end().and_then(|()| remove(&self.environment, self.handle.stream, role));
+        match removed {
             Ok(()) => {
                 self.handle.gate.open();
                 self.is_over = true;
@@ -110,5 +117,16 @@ impl Driver {
                 self.leaves_at = Some(now + RETRY);
             }
         }
+    }
+
+    /// Stores that the pod is on this array alone, if the state machine has not. Without the stream,
+    /// another state would be one whose deltas are lost.
+    fn store_end(&self) -> Result<(), String> {
+        if !self.is_alone_again {
+            return Ok(());
+        }
+        let last = self.handle.persist.lock().store_last(&Stored::local(self.handle.side));
+        let stored = call(&*self.environment.engine, Op::Change(vec![last]));
+        stored.map(drop).map_err(|error| error.to_string())
     }
 }

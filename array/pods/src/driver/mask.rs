@@ -58,6 +58,10 @@ impl Driver {
     /// A part of the mask has arrived.
     pub(super) fn take_part(&mut self, part: MaskPart) {
         let (Some(taking), Some(reader)) = (&mut self.taking, &mut self.reading) else { return };
+        if part.ranges.iter().any(|(volume, _)| volume.stream() != Some(self.handle.stream) || volume.is_delta()) {
+            tracing::warn!(stream = %self.handle.stream, "a mask of the other array names a volume of another pod");
+            return self.leave_session();
+        }
         reader.volumes.extend(&part.volumes);
         let (adds, number) = (MaskReader::requests(&part), taking.number);
         taking.pending += adds.len();

@@ -236,24 +236,43 @@ fn takeover_ends_forwards_in_transition() {
     assert_eq!(bench.answers(), [(1, Err(OpError::Transition(IN_TRANSITION)))], "it may have happened");
 }
 
+fn objects() -> Op {
+    let (stream, message) = (StreamId::new(5).unwrap(), Bytes::new());
+    let (changes, values) = (vec![], vec![]);
+    Op::StreamChange(Box::new(StreamChange {
+        stream,
+        position: None,
+        changes,
+        message,
+        values,
+        needs_empty_deltas: false,
+    }))
+}
+
 #[test]
 fn changes_of_objects_wait_by_themselves() {
     let bench = Bench::new();
     bench.gate.set(service(Changes::Serve, Reads::Always), true, None);
     bench.gate.hold_objects(true);
-    let change = StreamChange {
-        stream: StreamId::new(5).unwrap(),
-        position: None,
-        changes: vec![],
-        message: Bytes::new(),
-        values: vec![],
-        needs_empty_deltas: false,
-    };
-    bench.gate.submit(Op::StreamChange(Box::new(change)), 1, &bench.sink);
+    bench.gate.submit(objects(), 1, &bench.sink);
     bench.write(2);
     assert_eq!(bench.engine.tags(), [2], "hosts do not wait for it");
     bench.gate.hold_objects(false);
     assert_eq!(bench.engine.tags(), [2, 1]);
+}
+
+#[test]
+fn changes_of_objects_fail_while_the_catalog_lags() {
+    let bench = Bench::new();
+    bench.gate.set(service(Changes::Serve, Reads::Always), true, None);
+    bench.gate.lags(true);
+    bench.gate.submit(objects(), 1, &bench.sink);
+    bench.write(2);
+    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(LAGS)))], "a wait would be one for itself");
+    assert_eq!(bench.engine.tags(), [2], "hosts are not concerned");
+    bench.gate.lags(false);
+    bench.gate.submit(objects(), 3, &bench.sink);
+    assert_eq!(bench.engine.tags(), [2, 3]);
 }
 
 #[test]

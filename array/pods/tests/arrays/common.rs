@@ -409,6 +409,21 @@ impl Pair {
         self.mediator = Some(MediatorSite { directory, address, task: Mutex::new(Some(task)) });
     }
 
+    /// Both arrays begin to use the mediator for the pod, or cease to.
+    pub(crate) fn set_mediator(&self, is_used: bool) {
+        for site in &self.sites {
+            let register = site.register.get().cloned().filter(|_| is_used);
+            site.running().pods.set_mediator(stream(), register).unwrap();
+        }
+    }
+
+    /// Waits until a tie rule is in force at both arrays.
+    pub(crate) async fn wait_rule(&self, what: &str, is_so: impl Fn(&PodStatus) -> bool) {
+        for site in &self.sites {
+            site.wait(what, |site| site.status().is_some_and(|status| status.is_rule_in_force && is_so(&status))).await;
+        }
+    }
+
     /// The mediator answers no more.
     pub(crate) async fn stop_mediator(&self) {
         let task = self.mediator.as_ref().and_then(|site| site.task.lock().take()).expect("the mediator runs");

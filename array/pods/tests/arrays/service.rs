@@ -142,6 +142,24 @@ async fn other_array_continues_and_the_first_returns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn mediator_is_replaced_by_way_of_none() {
+    let mut pair = Pair::new().await;
+    pair.use_mediator().await;
+    pair.stretch().await;
+    pair.wait_in_step().await;
+    for round in 0..2 {
+        pair.wait_rule("the mediator decides", |status| status.only.is_none()).await;
+        pair.set_mediator(false);
+        pair.wait_rule("one array may continue", |status| status.only.is_some()).await;
+        assert_eq!(pair.sites[1].run(write(8, round, 8)).await, Ok(Reply::Done));
+        pair.set_mediator(true);
+    }
+    pair.wait_rule("the mediator decides again", |status| status.only.is_none()).await;
+    pair.sites[0].kill().await;
+    assert_eq!(pair.sites[1].run(write(16, 2, 8)).await, Ok(Reply::Done), "the mediator decides for it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn array_that_stops_hands_over_without_a_pause() {
     let mut pair = Pair::new().await;
     pair.use_mediator().await;
