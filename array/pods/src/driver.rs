@@ -498,8 +498,8 @@ impl Driver {
         self.handle.persist.lock().forget_records();
     }
 
-    /// A record that the engine has ordered becomes durable in a stream that is closed, too, and the
-    /// other array may have it. So its state is that on the drive.
+    /// A record that the engine has ordered becomes durable in a stream that is closed, too, and
+    /// the other array may have it. So its state is that on the drive.
     fn await_ordered(&self) {
         let (engine, stream) = (&self.environment.engine, self.handle.stream);
         while let Some(status) = engine.stream_status(stream) {

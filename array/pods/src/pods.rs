@@ -116,8 +116,8 @@ impl Pods {
     ///
     /// # Errors
     ///
-    /// The reason in words. A pod that was on this array alone is served as before then; another one
-    /// is not served.
+    /// The reason in words. A pod that was on this array alone is served as before then; another
+    /// one is not served.
     pub fn start(&self, config: PodConfig) -> Result<(), PodError> {
         let (engine, stream) = (&self.environment.engine, config.stream);
         let stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;

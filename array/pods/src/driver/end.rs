@@ -119,8 +119,8 @@ impl Driver {
         }
     }
 
-    /// Stores that the pod is on this array alone, if the state machine has not. Without the stream,
-    /// another state would be one whose deltas are lost.
+    /// Stores that the pod is on this array alone, if the state machine has not. Without the
+    /// stream, another state would be one whose deltas are lost.
     fn store_end(&self) -> Result<(), String> {
         if !self.is_alone_again {
             return Ok(());
