@@ -14,7 +14,7 @@ use rest::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for both arrays to agree that a mediator decides no more: they wait for 3 s first.
+/// Time for both arrays to agree that a mediator decides no more.
 const LEAVE: Duration = Duration::from_secs(15);
 /// Time for a mediator to say its name.
 const IDENTIFY: Duration = Duration::from_secs(5);
