@@ -16,6 +16,7 @@
   encryption    an array encrypted at rest: SIGKILL, and another program that decrypts it
   links         two connected arrays: keys, distance, cuts, SIGKILL, strangers
   pods          a pod on two arrays with a mediator: SIGKILL, SIGSTOP, cuts, a lost mediator, under a verifying load
+  pods-admin    administration of such a pod: verification with damage, a full array, an old image, forced promotions
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes
@@ -66,6 +67,7 @@ from ibid_tests.outside import (
     management,
     offload,
     pods,
+    pods_admin,
     qemu,
     reduction,
     snapshots,
@@ -86,6 +88,7 @@ SUITES = {
     "encryption": encryption.run,
     "links": links.run,
     "pods": pods.run,
+    "pods-admin": pods_admin.run,
     "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,
@@ -98,7 +101,7 @@ STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.
 TERSE = {"conformance"}
 # Suites that run beside the others: their arrays wait for leases, timeouts, restarts or clients most of the time.
-BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods"}
+BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods", "pods-admin"}
 PRINTING = threading.Lock()
 
 

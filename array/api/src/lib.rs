@@ -20,6 +20,7 @@ mod host;
 mod host_group;
 mod performance;
 mod pod;
+mod pod_report;
 mod policy;
 mod protection;
 mod snapshot;
@@ -59,6 +60,7 @@ pub use pod::{
     Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, PodReplication, PodReplicationArray, PodReplicationEvent,
     PodReplicationWait, QuotaLimit,
 };
+pub use pod_report::{PodDifference, PodVerification};
 pub use policy::{
     Policy, PolicyMember, PolicyMemberEntry, PolicyMemberPost, PolicyPatch, PolicyRuleSnapshot,
     PolicyRuleSnapshotEntry, PolicyRuleSnapshotPost, TypedReference,

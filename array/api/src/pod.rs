@@ -179,6 +179,8 @@ pub struct PodReplication {
     pub is_distance_simulated: bool,
     /// Bytes that the other array lacks; null if this array does not count them.
     pub behind_bytes: Option<u64>,
+    /// Seconds until it has them, at the present pace; null if this array does not know.
+    pub seconds_left: Option<u64>,
     /// Commands of hosts that wait for the pod.
     pub waiting_commands: u64,
     /// Recent events, the newest last.
@@ -205,6 +207,8 @@ pub struct PodReplicationArray {
     pub progress: Option<f64>,
     /// As in `arrays` of the pod.
     pub frozen_at: Option<u64>,
+    /// True if the array is out of step, and has too little free space to return.
+    pub is_full: bool,
 }
 
 /// An event that a pod waits for.

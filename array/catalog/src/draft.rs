@@ -16,6 +16,7 @@ mod settings;
 mod snapshot;
 mod stretch;
 mod tag;
+mod verify;
 mod volume;
 mod volume_group;
 

@@ -101,6 +101,12 @@ pub enum CatalogError {
         /// Requested name.
         name: String,
     },
+    /// The suffix is that of snapshots which the array takes for itself.
+    #[error("The suffix '{}' is reserved for snapshots of verifications.", crate::VERIFY_SUFFIX)]
+    ReservedSuffix {
+        /// Requested suffix.
+        name: String,
+    },
     /// The size is not valid.
     #[error("Invalid size: a volume has 1 MiB to 4 PiB, a multiple of 512 bytes.")]
     BadSize {
@@ -392,6 +398,7 @@ impl CatalogError {
             Self::NoSuch { name, .. }
             | Self::AlreadyExists { name, .. }
             | Self::BadName { name }
+            | Self::ReservedSuffix { name }
             | Self::BadSize { name }
             | Self::WouldTruncate { name }
             | Self::Destroyed { name, .. }

@@ -26,6 +26,18 @@ pub fn check_name(name: &str) -> Result<(), CatalogError> {
     if good { Ok(()) } else { Err(CatalogError::BadName { name: name.to_owned() }) }
 }
 
+/// Suffix of the snapshots that the array takes to verify a stretched pod.
+pub const VERIFY_SUFFIX: &str = "ibid-verify";
+
+/// Checks the suffix of a snapshot: it is as a name, and not reserved.
+pub(crate) fn check_suffix(suffix: &str) -> Result<(), CatalogError> {
+    check_name(suffix)?;
+    match suffix.eq_ignore_ascii_case(VERIFY_SUFFIX) {
+        true => Err(CatalogError::ReservedSuffix { name: suffix.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 /// The container that the name of a volume begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContainerName<'n> {

@@ -286,6 +286,12 @@ pub(crate) struct ServeArgs {
     /// the file or device changes but the owner block. Changes of settings end with the program.
     #[arg(long)]
     pub(crate) salvage: bool,
+    /// State that the array was put back to an image of an earlier time
+    ///
+    /// Its pods on two arrays then serve nothing before they have received all content from the
+    /// other array. For the first start after the image was put back; later starts know it.
+    #[arg(long, conflicts_with = "salvage")]
+    pub(crate) restored: bool,
     /// Replace a lost API token of the admin
     #[arg(long)]
     pub(crate) new_token: bool,
@@ -293,7 +299,7 @@ pub(crate) struct ServeArgs {
     ///
     /// For tests: all ports are free ones by default. TMPDIR sets the parent of the directory.
     /// After SIGKILL the directory remains.
-    #[arg(long, conflicts_with_all = ["device", "config", "salvage", "accept_log_loss", "new_token"])]
+    #[arg(long, conflicts_with_all = ["device", "config", "salvage", "accept_log_loss", "restored", "new_token"])]
     pub(crate) ephemeral: bool,
     /// Write one line of JSON to this descriptor when the array serves
     ///

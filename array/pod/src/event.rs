@@ -28,6 +28,8 @@ pub struct Facts {
     pub is_hurt: bool,
     /// Most bytes of data that this array can log in one record.
     pub max_payload: u64,
+    /// The peer has too little free space, and must not come into step before it has more.
+    pub is_peer_full: bool,
 }
 
 /// An input of the state machine.

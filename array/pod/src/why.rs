@@ -25,6 +25,8 @@ pub enum WaitsFor {
     Mask,
     /// Content that is on its way to the target.
     Resync,
+    /// Free space at the peer.
+    PeerRoom,
     /// An owner that brings this array into step.
     Owner,
     /// A decision of an administrator.

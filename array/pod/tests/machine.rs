@@ -123,6 +123,17 @@ fn older_of_two_owners_has_diverged() {
 }
 
 #[test]
+fn hurt_owner_stops_before_a_later_one() {
+    for (epoch, role) in [(9, Role::Diverged), (5, Role::Solo), (3, Role::Solo)] {
+        let state = Stored { is_hurt: true, ..stored(Role::Solo, 5) };
+        let mut array = Array::start(Side::A, state, facts(Epoch(5).period(), 7));
+        array.hear(1, hello(Role::Solo, epoch, 7));
+        assert_eq!(array.role(), role, "the other one has epoch {epoch}");
+        assert_eq!(array.machine.hosts().changes, Changes::Fail);
+    }
+}
+
+#[test]
 fn newer_of_two_owners_continues() {
     let mut array = owner(9);
     array.hear(1, hello(Role::Solo, 5, 7));
@@ -251,4 +262,27 @@ fn local_pod_is_stretched() {
     array.give(Event::Request(Request::Stretch));
     assert_eq!((array.role(), array.machine.stored().epoch), (Role::Solo, Epoch(4)));
     assert_eq!(array.begun, [Epoch(4).period()]);
+}
+
+#[test]
+fn source_waits_for_room_at_its_target() {
+    let mut array = owner(5);
+    array.hear(1, hello(Role::Lost, 5, 7));
+    array.give(Event::MaskTaken { session: 1 });
+    let begin = array.begun.last().copied().unwrap();
+    array.give(Event::Received { session: 1, message: Message::Durable { period: begin, position: Position(7) } });
+    let full = |is_peer_full| Facts {
+        is_delta_empty: true,
+        is_still: true,
+        is_peer_full,
+        base: (begin, array.facts.position),
+        ..array.facts
+    };
+    let (full, roomy) = (full(true), full(false));
+    array.give(Event::Stream(full));
+    assert_eq!((array.role(), array.machine.hosts().changes), (Role::Solo, Changes::Serve));
+    assert_eq!(array.machine.why().map(|why| why.waits_for), Some(WaitsFor::PeerRoom));
+    array.give(Event::Stream(roomy));
+    array.give(Event::Tick);
+    assert_eq!(array.role(), Role::Sync, "{:?}", array.machine.why());
 }

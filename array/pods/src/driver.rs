@@ -7,6 +7,7 @@ mod begin;
 mod end;
 mod mask;
 mod peer;
+mod room;
 
 pub(crate) use end::{has_ended, remove, remove_stream};
 
@@ -17,6 +18,7 @@ use crate::gate::HostGate;
 use crate::handle::{Control, Input, LinkSession, NOTE, PodHandle};
 use crate::mask::{MaskReader, MaskTaking, whole_volume};
 use crate::message::PodMessage;
+use crate::pace::Pace;
 use crate::persist::Persist;
 use crate::registrar::{PodRegister, Registrar};
 use crate::resync::Resync;
@@ -29,6 +31,7 @@ use pod::{
     Action, Alert, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request, Role,
     Side, Stored, StreamDelta, StreamGate, StreamRole, Times,
 };
+use room::Room;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -96,6 +99,8 @@ pub(crate) struct Driver {
     last_settled: Duration,
     backlog: VecDeque<Input>,
     resync: Option<Resync>,
+    pace: Pace,
+    room: Room,
     refusal: Option<&'static str>,
     leaves_at: Option<Duration>,
     /// The pod is on this array alone, although the state machine does not say so.
@@ -184,6 +189,8 @@ impl Driver {
             last_settled: Duration::ZERO,
             backlog: VecDeque::new(),
             resync: None,
+            pace: Pace::default(),
+            room: Room::default(),
             refusal: None,
             leaves_at: None,
             is_alone_again: false,
@@ -290,9 +297,12 @@ impl Driver {
         self.begin_mask();
         self.add_tail();
         if is_tick {
-            self.show();
+            self.show(now);
             self.meet_again(now);
             self.leave();
+        }
+        if is_tick && !is_forced {
+            self.watch_room(now);
         }
     }
 
@@ -329,7 +339,8 @@ impl Driver {
         let is_still = self.handle.gate.is_still();
         let status = self.environment.engine.stream_status(self.handle.stream)?;
         let is_source = self.run.is_some_and(|run| run.delta == StreamDelta::Source);
-        Some(facts_of(&status, is_still, !is_source || self.is_attached))
+        let is_peer_full = self.room.is_peer_full;
+        Some(Facts { is_peer_full, ..facts_of(&status, is_still, !is_source || self.is_attached) })
     }
 
     /// Stores the newest state, and reports how much is durable.
@@ -574,7 +585,8 @@ impl Driver {
     }
 
     /// Updates what administrators see.
-    fn show(&self) {
+    fn show(&mut self, now: Duration) {
+        let left = self.pace.left(now, self.resync.as_ref().map(|resync| &*resync.progress));
         let handle = &self.handle;
         let status = self.environment.engine.stream_status(handle.stream);
         let mut shown = handle.status.lock();
@@ -590,6 +602,8 @@ impl Driver {
             let figure = |figure: &std::sync::atomic::AtomicU64| figure.load(Ordering::Relaxed);
             (figure(&resync.progress.sent), figure(&resync.progress.total))
         });
+        shown.resync_left = left;
+        (shown.is_full, shown.is_peer_full) = (self.awaits_room(), self.room.is_peer_full);
     }
 }
 
@@ -616,5 +630,6 @@ fn facts_of(status: &engine::StreamStatus, is_still: bool, is_known: bool) -> Fa
         is_still,
         is_hurt: status.is_hurt,
         max_payload: status.max_payload,
+        is_peer_full: false,
     }
 }

@@ -21,6 +21,9 @@ const FORWARD: u8 = 9;
 const OUTCOME: u8 = 10;
 const ACCEPTS: u8 = 11;
 const GONE: u8 = 12;
+/// Kinds of the administration of pods.
+const ROOM: u8 = 40;
+const VERIFY: u8 = 41;
 
 /// Bytes before the body: kind and session.
 const HEAD: usize = 9;
@@ -78,6 +81,13 @@ pub(crate) enum PodMessage {
     Forward(Bytes),
     /// The outcome of such a change.
     Outcome(Bytes),
+    /// The sender has too little free space to be in step, or has enough.
+    Room {
+        /// It has too little.
+        is_full: bool,
+    },
+    /// A question about content, or its answer. See [`crate::verify`].
+    Verify(Bytes),
 }
 
 impl PodMessage {
@@ -90,6 +100,8 @@ impl PodMessage {
             Self::MaskRequest => (MASK_REQUEST, None),
             Self::Accepts => (ACCEPTS, None),
             Self::Gone => (GONE, None),
+            Self::Room { .. } => (ROOM, None),
+            Self::Verify(body) => (VERIFY, Some(&body[..])),
             Self::Mask(_) => (MASK, None),
             Self::Image(body) => (IMAGE, Some(&body[..])),
             Self::Offer(body) => (OFFER, Some(&body[..])),
@@ -107,6 +119,7 @@ impl PodMessage {
             Self::Ready { period, arrived } => {
                 [period.0, arrived.0].iter().for_each(|number| bytes.put_u64_le(*number));
             }
+            Self::Room { is_full } => bytes.put_u8(u8::from(*is_full)),
             Self::Mask(part) => {
                 bytes.put_u8(u8::from(part.is_last) | u8::from(part.is_all) << 1);
                 bytes.put_u32_le(u32::try_from(part.volumes.len()).unwrap_or(u32::MAX));
@@ -145,6 +158,9 @@ impl PodMessage {
             REFUSAL => Self::Refusal(String::from_utf8_lossy(&body).into_owned()),
             FORWARD => Self::Forward(body),
             OUTCOME => Self::Outcome(body),
+            VERIFY => Self::Verify(body),
+            ROOM if body[..] == [0] => Self::Room { is_full: false },
+            ROOM if body[..] == [1] => Self::Room { is_full: true },
             _ => return None,
         };
         Some((session, message))
@@ -196,9 +212,11 @@ mod tests {
             PodMessage::Offer(body.clone()),
             PodMessage::Refusal("no".to_owned()),
             PodMessage::Forward(body.clone()),
-            PodMessage::Outcome(body),
+            PodMessage::Outcome(body.clone()),
             PodMessage::Accepts,
             PodMessage::Gone,
+            PodMessage::Room { is_full: true },
+            PodMessage::Verify(body),
         ]
     }
 
@@ -219,6 +237,8 @@ mod tests {
             "0a10000000000000007b7d",
             "0b1000000000000000",
             "0c1000000000000000",
+            "28100000000000000001",
+            "2910000000000000007b7d",
         ];
         for (message, golden) in samples().into_iter().zip(golden) {
             assert_eq!(types::hex::encode(&message.encode(16)), golden, "{message:?}");

@@ -47,4 +47,19 @@ pub trait PodObjects: Send + Sync {
     ///
     /// The reason in words; nothing has changed then.
     fn end_stretch(&self, stream: StreamId) -> Result<(), String>;
+    /// Returns the contents that a verification compares, and whether they do not change.
+    fn verified(&self, stream: StreamId) -> Vec<(VolumeId, bool)>;
+    /// Takes a snapshot of the volume with this content, for a verification. `None` if there is no
+    /// such volume any more.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words; nothing has changed then.
+    fn take_verify_snapshot(&self, stream: StreamId, volume: VolumeId) -> Result<Option<VolumeId>, String>;
+    /// Removes all such snapshots of the pod, if there are any and this array orders its changes.
+    ///
+    /// # Errors
+    ///
+    /// The reason in words; nothing has changed then.
+    fn drop_verify_snapshots(&self, stream: StreamId) -> Result<(), String>;
 }

@@ -5,7 +5,7 @@
 //! with the higher number counts.
 
 use engine::{Change, KeyValue};
-use pod::{STORED_BYTES, Stored};
+use pod::{Role, STORED_BYTES, Stored};
 use std::collections::BTreeMap;
 use types::{Period, Position, StreamId};
 
@@ -31,6 +31,16 @@ fn image_prefix(stream: StreamId) -> Vec<u8> {
 
 fn image_key(stream: StreamId, position: Position) -> Vec<u8> {
     key(stream, &format!("image/{:016x}", position.0))
+}
+
+/// Returns the key of the last verification of a pod.
+pub(crate) fn verification_key(stream: StreamId) -> Vec<u8> {
+    key(stream, "verify")
+}
+
+/// Returns the last verification of a pod as it was stored, if there was one.
+pub(crate) fn verification(values: &dyn KeyValue, stream: StreamId) -> Option<Vec<u8>> {
+    values.get(&verification_key(stream))
 }
 
 /// Returns the change that stores an image with its record.
@@ -72,6 +82,19 @@ pub(crate) fn load(values: &dyn KeyValue, stream: StreamId) -> Result<Option<(u6
 /// Returns the change that stores the first state of a pod.
 pub(crate) fn put_first(stream: StreamId, state: &Stored) -> Change {
     Change::Put { key: state_key(stream), value: value(1, state) }
+}
+
+/// Returns the change that stores a numbered state.
+pub(crate) fn put(stream: StreamId, (number, state): &(u64, Stored)) -> Change {
+    Change::Put { key: state_key(stream), value: value(*number, state) }
+}
+
+/// Returns the state of an array whose content of the pod does not count any more, unless that is
+/// so already.
+pub(crate) fn hurt((number, state): &(u64, Stored)) -> Option<(u64, Stored)> {
+    let can_hurt = matches!(state.role, Role::Sync | Role::Solo | Role::Target | Role::Lost);
+    // The first value is that of a pod which has not begun.
+    (can_hurt && !state.is_hurt && *number > 1).then(|| (number + 1, Stored { is_hurt: true, ..state.clone() }))
 }
 
 /// The values of one state machine.

@@ -1,5 +1,7 @@
 //! The stretched pods of an array.
 
+mod administration;
+
 use crate::driver::{self, Driver, Start};
 use crate::environment::Environment;
 use crate::forward::{self, Next, Session};
@@ -10,6 +12,7 @@ use crate::persist;
 use crate::registrar::PodRegister;
 use crate::service::PodService;
 use crate::status::PodStatus;
+use crate::verify::Verifier;
 use bytes::Bytes;
 use engine::{Change, Op, OpError, Reply, Sink, Tag, call};
 use parking_lot::{Mutex, RwLock};
@@ -43,6 +46,9 @@ pub struct PodConfig {
     pub is_origin: bool,
     /// Its register, if it has a mediator.
     pub register: Option<PodRegister>,
+    /// This array was put back to an image of an earlier time: what it has of the pod is old, so it
+    /// serves nothing before it has received the content of the other array.
+    pub is_restored: bool,
 }
 
 /// A request about a pod has failed.
@@ -88,6 +94,7 @@ pub struct Pods {
     /// Held while a pod of another array is adopted.
     adopting: Mutex<()>,
     service: Arc<PodService>,
+    verifier: Arc<Verifier>,
     this: Weak<Self>,
 }
 
@@ -95,6 +102,7 @@ impl Pods {
     /// Creates the pods of an array, without any. They become the owner of the carrier.
     pub fn new(environment: Environment, offers: Arc<dyn Offers>, service: Arc<PodService>) -> Arc<Self> {
         let carrier = environment.carrier.clone();
+        let verifier = Arc::new(Verifier::new(environment.engine.clone(), environment.objects.clone()));
         let pods = Arc::new_cyclic(|this| Self {
             environment,
             offers,
@@ -104,6 +112,7 @@ impl Pods {
             has_ended: AtomicBool::new(false),
             adopting: Mutex::default(),
             service,
+            verifier,
             this: this.clone(),
         });
         carrier.set_owner(Arc::new(Owner(pods.this.clone())));
@@ -120,11 +129,18 @@ impl Pods {
     /// one is not served.
     pub fn start(&self, config: PodConfig) -> Result<(), PodError> {
         let (engine, stream) = (&self.environment.engine, config.stream);
-        let stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;
+        let mut stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;
         if let Some((number, state)) = &stored
             && driver::has_ended(*number, state.role)
         {
             return driver::remove(&self.environment, stream, state.role).map_err(PodError::Failed);
+        }
+        if let Some(hurt) = stored.as_ref().filter(|_| config.is_restored).and_then(persist::hurt) {
+            // Durable before anything is done: the next start of the array may not say it again.
+            let put = Op::Change(vec![persist::put(stream, &hurt)]);
+            call(&**engine, put).map_err(|error| PodError::Failed(error.to_string()))?;
+            tracing::warn!(%stream, "the array was put back to an image: its content of the pod does not count");
+            stored = Some(hurt);
         }
         let gate = self.service.gates().of(stream);
         // Requests under way were submitted before the volumes had a stream.
@@ -150,7 +166,7 @@ impl Pods {
         stored: Option<(u64, Stored)>,
         gate: Arc<HostGate>,
     ) -> Result<(), PodError> {
-        let PodConfig { stream, array, side, is_origin, register } = config;
+        let PodConfig { stream, array, side, is_origin, register, is_restored: _ } = config;
         let is_new = stored.as_ref().is_none_or(|(number, _)| *number <= 1);
         if !is_new && self.environment.engine.stream_status(stream).is_none() {
             // Its deltas would be missing, too.
@@ -197,6 +213,7 @@ impl Pods {
     }
 
     fn forget(&self, stream: StreamId) {
+        self.verifier.forget(stream);
         self.pods.write().remove(&stream);
     }
 
@@ -285,6 +302,7 @@ impl Pods {
 
     /// Ends the service of all pods. Blocks until their threads have ended; requests of hosts end.
     pub fn stop(&self) {
+        self.verifier.end();
         self.pods.read().values().for_each(|handle| handle.give(Input::End));
         self.has_ended.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -462,6 +480,7 @@ impl CarrierOwner for Owner {
             (PodMessage::Refusal(reason), Some(_)) => pods.take_refusal(stream, reason),
             (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(link, session, &handle, &body),
             (PodMessage::Outcome(body), Some(handle)) => handle.outcome(&body),
+            (PodMessage::Verify(body), Some(_)) => return pods.take_verify(array, link, stream, &body),
             // The pod has left this array, or has not come to it yet.
             (PodMessage::Here { .. }, None) => pods.send(array, link, stream, 0, &PodMessage::Gone),
             (PodMessage::Refusal(_), _) | (_, None) => {}

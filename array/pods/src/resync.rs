@@ -25,6 +25,16 @@ pub(crate) struct Progress {
     pub(crate) total: AtomicU64,
     /// Bytes of them that were sent.
     pub(crate) sent: AtomicU64,
+    /// Bytes that were sent in all passes.
+    pub(crate) moved: AtomicU64,
+}
+
+impl Progress {
+    fn note(&self, blocks: u64) {
+        let bytes = blocks * LBA_BYTES;
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 /// A worker. It ends when it is dropped.
@@ -92,12 +102,12 @@ impl Sink for Sending {
             && *blocks > 0
             && let Ok(range) = BlockRange::new(Lba(self.range.start().0 + blocks), rest)
         {
-            self.worker.progress.sent.fetch_add(blocks * LBA_BYTES, Ordering::Relaxed);
+            self.worker.progress.note(*blocks);
             self.worker.submit(&self.window, self.volume, range);
             return;
         }
         if result.is_ok() {
-            self.worker.progress.sent.fetch_add(self.range.blocks() * LBA_BYTES, Ordering::Relaxed);
+            self.worker.progress.note(self.range.blocks());
         }
         let mut state = self.window.state.lock();
         state.count -= 1;
@@ -127,10 +137,12 @@ impl Worker {
     /// Sends what the peer lacks once. Returns whether something could not be sent; `problem` is
     /// the last error, which is reported once.
     fn pass(self: &Arc<Self>, problem: &mut Option<OpError>) -> bool {
-        self.progress.total.store(0, Ordering::Relaxed);
+        let volumes = self.engine.stream_volumes(self.stream);
+        let lacking = volumes.iter().map(|(volume, blocks)| self.lacking(*volume, *blocks)).sum::<u64>();
+        self.progress.total.store(lacking * LBA_BYTES, Ordering::Relaxed);
         self.progress.sent.store(0, Ordering::Relaxed);
         let mut has_failed = false;
-        for (volume, _) in self.engine.stream_volumes(self.stream) {
+        for (volume, _) in volumes {
             match self.send_volume(volume) {
                 Ok(()) | Err(OpError::NoSuchVolume(_)) => {}
                 // Blocks that cannot be read stay in the delta. The end of the period is no error.
@@ -152,31 +164,45 @@ impl Worker {
         self.stop.load(Ordering::Relaxed) || status.is_none_or(|status| status.period != self.period)
     }
 
+    /// Returns the next extents of a delta, and where the ones after them begin.
+    fn extents(&self, volume: VolumeId, from: Lba) -> Result<Option<(Vec<BlockRange>, Lba)>, OpError> {
+        let next = Op::Delta(DeltaOp::Next { volume, from, limit: EXTENTS });
+        let extents = match call(&*self.engine, next) {
+            Ok(Reply::Extents(extents)) => extents,
+            // The delta of a whole volume is longer than the volume.
+            Ok(_) | Err(OpError::OutOfRange { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(end) = extents.last().map(|last| last.range.end()).filter(|end| *end > from) else { return Ok(None) };
+        let mapped = extents.iter().filter(|extent| extent.state == ExtentState::Mapped);
+        Ok(Some((mapped.map(|extent| extent.range).collect(), end)))
+    }
+
+    /// Returns the blocks of a volume of this size that the peer lacks, unless they are unreadable.
+    fn lacking(&self, volume: VolumeId, size: u64) -> u64 {
+        let (mut blocks, mut from) = (0, Lba(0));
+        while let Ok(Some((ranges, next))) = self.extents(volume, from) {
+            blocks += ranges.iter().map(|range| range.end().0.min(size).saturating_sub(range.start().0)).sum::<u64>();
+            from = next;
+            if self.is_over() {
+                break;
+            }
+        }
+        blocks
+    }
+
     /// Sends what the peer lacks of a volume.
     fn send_volume(self: &Arc<Self>, volume: VolumeId) -> Result<(), OpError> {
         let (window, mut from) = (Arc::<Window>::default(), Lba(0));
-        loop {
-            let next = Op::Delta(DeltaOp::Next { volume, from, limit: EXTENTS });
-            let extents = match call(&*self.engine, next) {
-                Ok(Reply::Extents(extents)) => extents,
-                // The delta of a whole volume is longer than the volume.
-                Ok(_) | Err(OpError::OutOfRange { .. }) => break,
-                Err(error) => return Err(error),
-            };
-            let Some(last) = extents.last() else { break };
-            let end = last.range.end();
-            for extent in extents.iter().filter(|extent| extent.state == ExtentState::Mapped) {
-                self.progress.total.fetch_add(extent.range.blocks() * LBA_BYTES, Ordering::Relaxed);
+        while let Some((ranges, next)) = self.extents(volume, from)? {
+            for range in ranges {
                 self.enter(&window);
-                self.submit(&window, volume, extent.range);
+                self.submit(&window, volume, range);
                 if self.is_over() {
                     return Ok(());
                 }
             }
-            if end <= from {
-                break;
-            }
-            from = end;
+            from = next;
         }
         let mut state = window.state.lock();
         while state.count > 0 && !self.stop.load(Ordering::Relaxed) {

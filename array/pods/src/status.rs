@@ -56,6 +56,12 @@ pub struct PodStatus {
     pub flow: Option<Flow>,
     /// At a source: bytes sent and bytes to send in the present pass.
     pub resync: Option<(u64, u64)>,
+    /// At a source: time until the other array has all content, at the present pace.
+    pub resync_left: Option<Duration>,
+    /// This array is out of step, and has too little free space to return.
+    pub is_full: bool,
+    /// The other array has too little free space to be in step.
+    pub is_peer_full: bool,
     /// Time of the last change of the state, in milliseconds since 1970; 0 if there was none.
     pub since_ms: u64,
     /// Requests of hosts that wait.
@@ -91,6 +97,9 @@ impl Default for PodStatus {
             hosts,
             flow: None,
             resync: None,
+            resync_left: None,
+            is_full: false,
+            is_peer_full: false,
             since_ms: 0,
             waiting: 0,
             in_flight: 0,

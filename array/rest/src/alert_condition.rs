@@ -22,6 +22,8 @@ pub(crate) enum Code {
     PodRefused = 20,
     PodFullResync = 21,
     PodDiverged = 22,
+    PodFull = 23,
+    PodDifferent = 24,
 }
 
 /// A condition that currently holds.

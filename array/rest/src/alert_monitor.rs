@@ -426,7 +426,9 @@ fn opened(number: u64, condition: Condition, now_ms: u64) -> Alert {
         | Code::PodMediatorLost
         | Code::PodRefused
         | Code::PodFullResync
-        | Code::PodDiverged => "pod",
+        | Code::PodDiverged
+        | Code::PodFull
+        | Code::PodDifferent => "pod",
     };
     Alert {
         id: number.to_string(),

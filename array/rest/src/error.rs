@@ -100,7 +100,7 @@ fn code_of(error: &CatalogError) -> ErrorCode {
         CatalogError::Destroyed { .. } | CatalogError::NotDestroyed { .. } | CatalogError::Connected { .. } => {
             Code::Unspecified
         }
-        CatalogError::BadName { .. } => Code::InvalidName,
+        CatalogError::BadName { .. } | CatalogError::ReservedSuffix { .. } => Code::InvalidName,
         CatalogError::BadSize { .. } => Code::InvalidSize,
         CatalogError::WouldTruncate { .. } => Code::WouldTruncate,
         CatalogError::OntoItself { .. } => Code::CopyToItself,

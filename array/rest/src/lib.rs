@@ -43,10 +43,12 @@ mod metrics;
 mod oauth;
 mod openapi;
 mod performance;
+mod pod_administration;
 mod pod_alerts;
 mod pod_arrays;
 mod pod_control;
 mod pod_replication;
+mod pod_reports;
 mod pod_words;
 mod pods;
 mod policies;
@@ -81,6 +83,7 @@ pub use pod_control::{
     MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule, PodView,
     PodWait, PodWaitEvent,
 };
+pub use pod_reports::{PodDifferenceKind, PodDifferenceView, PodVerificationState, PodVerificationView};
 pub use server::{SOCKET_FILE, ServeError, Server};
 pub use space::COUNT_PART;
 pub use tls::{IDENTITY_FILES, Identity, IdentityError};

@@ -17,6 +17,8 @@ pub(crate) fn pod_conditions(pod: &Pod, view: &PodView, now_ms: u64) -> Vec<Cond
         refused(pod, view),
         full_resync(pod, view),
         diverged(pod, view),
+        full(pod, view),
+        different(pod, view),
     ];
     found.into_iter().flatten().collect()
 }
@@ -52,7 +54,7 @@ fn not_served(pod: &Pod, view: &PodView, now_ms: u64) -> Option<Condition> {
     let is_decided = view.waits_for.is_some_and(|wait| wait.event == PodWaitEvent::Administrator);
     let (severity, cause) = match view.state {
         PodState::Paused => ("critical", "it is paused".to_owned()),
-        PodState::Hurt => ("critical", format!("the log of {this} was damaged")),
+        PodState::Hurt => ("critical", format!("{this} has lost changes")),
         PodState::Lost if is_decided => ("critical", format!("it has yielded to {peer}")),
         PodState::Lost => ("warning", format!("it has yielded to {peer}")),
         _ => return None,
@@ -139,6 +141,40 @@ fn diverged(pod: &Pod, view: &PodView) -> Option<Condition> {
     })
 }
 
+/// An array has no room, so the other one serves alone.
+fn full(pod: &Pod, view: &PodView) -> Option<Condition> {
+    let array = view.arrays.iter().find(|array| array.is_full)?;
+    let (this, peer) = names(view);
+    let serves = if array.is_this { peer } else { this };
+    Some(Condition {
+        description: "The array with room serves alone, and a loss of it stops the pod. Remove volumes and snapshots of the full \
+                      array, or enlarge it (ibid array grow); it is brought into step by itself.",
+        ..condition(
+            pod,
+            Code::PodFull,
+            "warning",
+            format!("{} has too little free space for pod {}: {serves} serves it alone", array.name, pod.name),
+        )
+    })
+}
+
+/// A comparison has found that the arrays differ.
+fn different(pod: &Pod, view: &PodView) -> Option<Condition> {
+    let (bytes, found_ms) = view.different?;
+    let (this, peer) = names(view);
+    Some(Condition {
+        description: "ibid pod verify POD --status lists the ranges. Nothing is repaired: decide which array has the right content. \
+                      The alert closes when a later verification finds no difference.",
+        since: Some(found_ms),
+        ..condition(
+            pod,
+            Code::PodDifferent,
+            "critical",
+            format!("pod {} differs between {this} and {peer}: {}", pod.name, types::format_capacity(bytes)),
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +191,7 @@ mod tests {
             mediator: MediatorState::Online,
             progress: None,
             frozen_at: None,
+            is_full: false,
         };
         PodView {
             state,
@@ -170,7 +207,9 @@ mod tests {
             rtt_us: None,
             is_distance_simulated: false,
             behind_bytes: None,
+            seconds_left: None,
             waiting_commands: 0,
+            different: None,
             events: Vec::new(),
         }
     }
@@ -233,6 +272,24 @@ mod tests {
         assert_eq!(found(&view, 10_000), [(Code::PodMediatorLost, "warning", summary, Some(9))]);
         view.mediator = None;
         assert_eq!(found(&view, 10_000), [], "a pod without a mediator has none to lose");
+    }
+
+    #[test]
+    fn full_array_is_named_at_both() {
+        let mut view = view(PodState::Resync);
+        view.arrays[1].is_full = true;
+        let summary = "beta has too little free space for pod p: alpha serves it alone".to_owned();
+        assert_eq!(found(&view, 0), [(Code::PodFull, "warning", summary, None)]);
+        (view.state, view.arrays[0].is_full, view.arrays[1].is_full) = (PodState::Target, true, false);
+        let summary = "alpha has too little free space for pod p: beta serves it alone".to_owned();
+        assert_eq!(found(&view, 0), [(Code::PodFull, "warning", summary, None)]);
+    }
+
+    #[test]
+    fn known_difference_raises_an_alert() {
+        let view = PodView { different: Some((8192, 5)), ..view(PodState::Sync) };
+        let summary = "pod p differs between alpha and beta: 8KiB".to_owned();
+        assert_eq!(found(&view, 0), [(Code::PodDifferent, "critical", summary, Some(5))]);
     }
 
     #[test]

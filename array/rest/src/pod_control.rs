@@ -2,6 +2,7 @@
 //! requests of administrators. The owner of the pods implements it.
 
 use crate::error::RestError;
+use crate::pod_reports::PodVerificationView;
 use api::ErrorCode;
 use catalog::Pod;
 use thiserror::Error;
@@ -71,6 +72,23 @@ pub trait PodControl: Send + Sync {
     ///
     /// The reason why this array continues.
     fn resign(&self, pod: &Pod) -> Result<(), PodControlError>;
+
+    /// Begins to compare the content of both arrays. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it does not begin.
+    fn verify(&self, pod: &Pod) -> Result<(), PodControlError>;
+
+    /// Stops that. Does not wait for the other array.
+    ///
+    /// # Errors
+    ///
+    /// It does not run.
+    fn stop_verify(&self, pod: &Pod) -> Result<(), PodControlError>;
+
+    /// Returns the last comparison that this array has made.
+    fn verification(&self, pod: &Pod) -> Option<PodVerificationView>;
 }
 
 /// A request about a pod has failed. The texts are for administrators: lower case, without a full
@@ -130,8 +148,13 @@ pub struct PodView {
     pub is_distance_simulated: bool,
     /// Bytes that the other array lacks, if this array counts them.
     pub behind_bytes: Option<u64>,
+    /// Seconds until it has them, at the present pace, if this array knows it.
+    pub seconds_left: Option<u64>,
     /// Commands of hosts that wait for the pod.
     pub waiting_commands: u64,
+    /// Bytes that differ between the arrays, and when the first difference was found, in
+    /// milliseconds since 1970.
+    pub different: Option<(u64, u64)>,
     /// Recent events, the newest last: milliseconds since 1970, and the event.
     pub events: Vec<(u64, PodEvent)>,
 }
@@ -155,6 +178,8 @@ pub struct PodArrayView {
     pub progress: Option<f64>,
     /// Its content is of this time, in milliseconds since 1970, because it has no newer one.
     pub frozen_at: Option<u64>,
+    /// It is out of step, and has too little free space to return.
+    pub is_full: bool,
 }
 
 /// State of a pod on an array.
@@ -172,7 +197,7 @@ pub enum PodState {
     Target,
     /// This array has yielded to the other.
     Lost,
-    /// The log of this array was damaged.
+    /// This array has lost changes: its log was damaged, or it was put back to an image.
     Hurt,
     /// This array has served while the other one did so too.
     Diverged,
@@ -245,6 +270,10 @@ pub enum PodWaitEvent {
     Mask,
     /// Content that is on its way to the other array, or to this one.
     Resync,
+    /// Free space at the other array.
+    PeerRoom,
+    /// Free space at this array.
+    Room,
     /// An array that serves, which has to bring this one into step.
     Owner,
     /// A decision of an administrator.

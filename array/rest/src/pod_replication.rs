@@ -21,6 +21,7 @@ fn show(state: &CatalogState, pod: &Pod, view: &PodView) -> PodReplication {
         mediator_status: mediator_name(array.mediator).to_owned(),
         progress: array.progress,
         frozen_at: array.frozen_at,
+        is_full: array.is_full,
     });
     let (tie_rule, only) = match &view.tie_rule {
         PodTieRule::Mediator => ("mediator", None),
@@ -52,6 +53,7 @@ fn show(state: &CatalogState, pod: &Pod, view: &PodView) -> PodReplication {
         rtt_usec: view.rtt_us,
         is_distance_simulated: view.is_distance_simulated,
         behind_bytes: view.behind_bytes,
+        seconds_left: view.seconds_left,
         waiting_commands: view.waiting_commands,
         events: events.collect(),
     }
@@ -66,7 +68,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, RestError> {
 }
 
 /// Returns the pod on two arrays that a request names, and its owner.
-fn named(call: &Call) -> Result<(Arc<Pod>, &dyn PodControl), RestError> {
+pub(crate) fn named(call: &Call) -> Result<(Arc<Pod>, &dyn PodControl), RestError> {
     let names = call.query.required("names")?;
     let [name] = names.as_slice() else {
         return Err(RestError::bad(ErrorCode::InvalidParameter, "'names' must be one pod."));

@@ -52,6 +52,8 @@ pub(crate) fn wait_name(event: PodWaitEvent) -> &'static str {
         PodWaitEvent::RuleInForce => "rule_in_force",
         PodWaitEvent::Mask => "mask",
         PodWaitEvent::Resync => "resync",
+        PodWaitEvent::PeerRoom => "peer_room",
+        PodWaitEvent::Room => "room",
         PodWaitEvent::Owner => "owner",
         PodWaitEvent::Administrator => "administrator",
     }
@@ -133,6 +135,8 @@ pub(crate) fn wait_words(view: &PodView, pod: &str, wait: PodWait) -> (String, S
             let ends = format!("It ends when {peer} serves the pod and the link is up.");
             return (format!("{peer}, which has to bring {this} into step"), ends);
         }
+        PodWaitEvent::PeerRoom => return (format!("free space at {peer}"), room_words(peer)),
+        PodWaitEvent::Room => return (format!("free space at {this}"), room_words(this)),
         PodWaitEvent::LeaseEnd => {
             (format!("the end of the time in which {peer} may answer reads"), "It ends after 2 s at most.")
         }
@@ -147,6 +151,13 @@ pub(crate) fn wait_words(view: &PodView, pod: &str, wait: PodWait) -> (String, S
         PodWaitEvent::Commit => ("changes that are under way".to_owned(), "It ends by itself."),
     };
     (event, ends.to_owned())
+}
+
+fn room_words(array: &str) -> String {
+    format!(
+        "It ends by itself when {array} has a fiftieth of its capacity free (at least 16 MiB): remove volumes and \
+         snapshots there, or enlarge it (`ibid array grow`)."
+    )
 }
 
 /// Returns the state of a pod, its cause and the next step, in sentences.
@@ -169,9 +180,11 @@ pub(crate) fn explanation(view: &PodView, pod: &str) -> String {
 
 fn state_sentence(view: &PodView, pod: &str) -> String {
     let (this, peer) = names(view);
-    let percent = |array: Option<&PodArrayView>| match array.and_then(|array| array.progress) {
-        Some(progress) => format!(" ({})", percent(progress)),
-        None => String::new(),
+    let percent = |array: Option<&PodArrayView>| {
+        let progress = array.and_then(|array| array.progress).map(percent);
+        let left = view.seconds_left.map(|seconds| format!("about {} left", time_left(seconds)));
+        let parts: Vec<String> = progress.into_iter().chain(left).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
     };
     match view.state {
         PodState::Sync => format!("Pod {pod} is in step: {this} and {peer} serve it."),
@@ -191,13 +204,23 @@ fn state_sentence(view: &PodView, pod: &str) -> String {
         }
         PodState::Lost => format!("{this} has yielded pod {pod} to {peer} and does not serve it."),
         PodState::Hurt => format!(
-            "The log of {this} was damaged: it does not serve pod {pod} until it has received the content of {peer}."
+            "{this} has lost changes (its log was damaged, or it was put back to an image): it does not serve pod {pod} \
+             until it has received the content of {peer}."
         ),
         PodState::Diverged => format!(
             "{this} has served pod {pod} while {peer} did so too, and has stopped: the contents differ, and hosts of \
              {this} have changes that {peer} lacks."
         ),
         PodState::Leaving => format!("Pod {pod} is being removed from one of {this} and {peer}."),
+    }
+}
+
+/// Formats a time that is left.
+pub(crate) fn time_left(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{} s", seconds.max(1)),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
     }
 }
 

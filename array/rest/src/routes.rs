@@ -3,8 +3,8 @@
 use crate::call::Action;
 use crate::{
     admins, alerts, api_clients, array_connections, arrays, audit, connections, contract, hardware, host_groups, hosts,
-    openapi, performance, pod_arrays, pod_replication, pods, policies, protection, scrub, snapshots, snmp_managers,
-    syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
+    openapi, performance, pod_administration, pod_arrays, pod_replication, pods, policies, protection, scrub,
+    snapshots, snmp_managers, syslog_servers, tags, volume_groups, volumes, watchers, web_hooks,
 };
 use axum::routing::MethodFilter;
 use catalog::Role;
@@ -153,6 +153,9 @@ pub(crate) const ROUTES: &[Route] = &[
     read("/pods/replication", pod_replication::list),
     storage("POST", "/pods/resign", pod_replication::resign),
     read("/pods/space", pods::space),
+    read("/pods/verify", pod_administration::list_verifications),
+    storage("POST", "/pods/verify", pod_administration::verify),
+    storage("DELETE", "/pods/verify", pod_administration::stop_verify),
     read("/ports", hardware::ports),
     read("/ports/performance", performance::of_ports),
     read("/protection-group-snapshots", protection::list_snapshots),

@@ -148,6 +148,7 @@ impl Log {
             is_still,
             is_hurt: self.is_hurt,
             max_payload: 1 << 20,
+            is_peer_full: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Draft;
 use super::container::check_name_outside_pods;
-use crate::name::check_name;
+use crate::name::check_suffix;
 use crate::protection::{GroupSnapshot, ProtectionGroup, Retention, SnapshotSchedule};
 use crate::record::{ArrayTime, GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, VolumeOrSnapshot};
 use crate::{CatalogError, MAX_GROUP_VOLUMES, MAX_PROTECTION_GROUPS, MIN_SNAPSHOT_INTERVAL_MS, ObjectKind};
@@ -147,7 +147,7 @@ impl Draft {
         }
         let suffix = match suffix {
             Some(suffix) => {
-                check_name(suffix)?;
+                check_suffix(suffix)?;
                 suffix.to_owned()
             }
             None => {

@@ -4,7 +4,7 @@
 //! catalog knows that it is read-only and which volume it belongs to.
 
 use super::Draft;
-use crate::name::check_name;
+use crate::name::check_suffix;
 use crate::record::{GroupSnapshotId, ProtectionGroupId, Snapshot, Volume, VolumeOrSnapshot, first_content};
 use crate::{CatalogError, MAX_SNAPSHOTS, ObjectKind};
 use engine::Change;
@@ -22,7 +22,7 @@ impl Draft {
     ) -> Result<Vec<Arc<Snapshot>>, CatalogError> {
         let suffix = match suffix {
             Some(suffix) => {
-                check_name(suffix)?;
+                check_suffix(suffix)?;
                 suffix.to_owned()
             }
             None => self.next_snapshot_number()?.to_string(),
@@ -36,7 +36,7 @@ impl Draft {
 
     /// Changes the suffix of a snapshot. It no longer expires by a policy.
     pub fn rename_snapshot(&mut self, name: &str, suffix: &str) -> Result<Arc<Snapshot>, CatalogError> {
-        check_name(suffix)?;
+        check_suffix(suffix)?;
         let mut snapshot = self.live_snapshot(name)?;
         check_is_alone(&snapshot, name)?;
         let taken = self.state.snapshot_with(snapshot.volume, suffix);

@@ -2,7 +2,7 @@
 
 use super::{Client, Listing};
 use crate::ClientError;
-use api::{Member, Pod, PodPatch, PodPost, PodReplication, Reference, Volume, VolumePatch};
+use api::{Member, Pod, PodPatch, PodPost, PodReplication, PodVerification, Reference, Volume, VolumePatch};
 use ureq::http::Method;
 
 impl Client {
@@ -68,6 +68,21 @@ impl Client {
     /// Hands a pod over to the other array.
     pub fn resign_pod(&self, pod: &str) -> Result<Vec<PodReplication>, ClientError> {
         self.all(Method::POST, "pods/resign", &[("names", pod)], None::<&()>)
+    }
+
+    /// Returns the last comparison of each of these pods on both arrays.
+    pub fn pod_verifications(&self, names: &[String]) -> Result<Vec<PodVerification>, ClientError> {
+        self.named("pods/verify", &Listing { names, ..Listing::default() })
+    }
+
+    /// Begins to compare the content of a pod on both arrays.
+    pub fn verify_pod(&self, pod: &str) -> Result<Vec<PodVerification>, ClientError> {
+        self.all(Method::POST, "pods/verify", &[("names", pod)], None::<&()>)
+    }
+
+    /// Stops that.
+    pub fn stop_verify_pod(&self, pod: &str) -> Result<Vec<PodVerification>, ClientError> {
+        self.all(Method::DELETE, "pods/verify", &[("names", pod)], None::<&()>)
     }
 
     /// Discards the content of a pod that has diverged on the array.

@@ -10,6 +10,7 @@ mod host;
 mod link;
 mod monitor;
 mod pod;
+mod pod_reports;
 mod policy;
 mod secret;
 mod snap;

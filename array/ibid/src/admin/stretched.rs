@@ -1,13 +1,13 @@
 //! The `ibid pod` commands about pods on two arrays.
 
 use super::confirm::confirm;
+use super::pod_reports::{self, Action};
 use super::wait::{Reading, wait};
 use crate::cli::StretchedCommand;
 use crate::output::{ListForm, either, json, list_as, print, progress, table, time};
 use crate::problem::Problem;
 use api::{ApiError, ErrorCode, Pod, PodPatch, PodReplication, PodReplicationArray, Reference};
 use client::{Client, ClientError};
-use platform::clock;
 use std::time::Duration;
 use types::format_capacity;
 
@@ -52,6 +52,14 @@ pub(super) fn run(client: &Client, as_json: bool, command: StretchedCommand) -> 
                 Some(found) => format!("{}\n", found.explanation),
                 None => format!("Pod {pod} is on this array alone; it waits for nothing.\n"),
             })
+        }
+        StretchedCommand::Verify { pod, detach, status, stop } => {
+            let action = match (status, stop) {
+                (true, _) => Action::Status,
+                (_, true) => Action::Stop,
+                _ => Action::Begin { waits: !detach },
+            };
+            pod_reports::verify(client, as_json, &pod, action)
         }
         StretchedCommand::Promote { pod, force, confirm: confirmed } => {
             if force {
@@ -98,7 +106,6 @@ fn show_found(as_json: bool, found: &[PodReplication]) -> Result<(), Problem> {
 /// Waits until both arrays serve a pod.
 fn wait_in_step(client: &Client, pod: &str, array: &str) -> Result<(), Problem> {
     progress("the array works by itself: Ctrl-C ends only the wait");
-    let mut first = None;
     wait(&format!("pod {pod} is not in step on {array} yet"), || {
         let Some(found) = reading(client, pod)? else {
             return Err(Problem::new(format!("pod {pod} is on this array alone again"))
@@ -108,30 +115,19 @@ fn wait_in_step(client: &Client, pod: &str, array: &str) -> Result<(), Problem> 
             return Err(Problem::new(format!("{array} does not take part in pod {pod}: {refusal}"))
                 .hint(format!("remove the cause on {array}, or run `ibid pod unstretch {pod} {array}`")));
         }
-        let now = clock::now();
-        let received = found.arrays.iter().find_map(|array| array.progress);
-        let begun = received.map(|received| *first.get_or_insert((now, received)));
-        let left = begun.zip(received).and_then(|((begun, at), received)| left_time(now - begun, at, received));
-        Ok(joined(&found, left))
+        Ok(joined(&found))
     })
 }
 
-/// Returns the time until all content has arrived, from the part at the begin and now.
-fn left_time(elapsed: Duration, begin: f64, now: f64) -> Option<Duration> {
-    let arrived = now - begin;
-    // The first percent says little.
-    (arrived > 0.01).then(|| elapsed.mul_f64(((1.0 - now) / arrived).clamp(0.0, 1e6)))
-}
-
 /// Describes the progress of a stretch.
-fn joined(found: &PodReplication, left: Option<Duration>) -> Reading {
+fn joined(found: &PodReplication) -> Reading {
     if found.state == "sync" {
         return Reading::Done;
     }
     let mut parts = vec![format!("{}: {}", found.name, found.state)];
     parts.extend(found.arrays.iter().map(array_text));
     parts.extend(found.behind_bytes.map(|bytes| format!("{} to go", format_capacity(bytes))));
-    parts.extend(left.map(|left| format!("about {} left", minutes(left))));
+    parts.extend(found.seconds_left.map(|left| format!("about {} left", minutes(Duration::from_secs(left)))));
     let waits = found.waits_for.as_ref().filter(|wait| wait.event != "resync");
     parts.extend(waits.map(|wait| format!("waits for {}", wait.message)));
     let tenths = found.arrays.iter().find_map(|array| array.progress).map_or(0, |part| (part * 10.0) as u64);
@@ -159,7 +155,8 @@ fn minutes(time: Duration) -> String {
 fn array_text(array: &PodReplicationArray) -> String {
     let progress = array.progress.map(|part| format!(" {:.0} %", (part * 100.0).floor())).unwrap_or_default();
     let sequencer = if array.is_sequencer { " (s)" } else { "" };
-    format!("{} {}{progress}{sequencer}", array.name, array.status)
+    let full = if array.is_full { " (full)" } else { "" };
+    format!("{} {}{progress}{sequencer}{full}", array.name, array.status)
 }
 
 /// Lists the pods on two arrays among these pods.
@@ -191,12 +188,25 @@ fn rows(pods: &[(&Pod, PodReplication)]) -> String {
             mediator.to_owned(),
             found.rtt_usec.map_or_else(|| "-".to_owned(), |rtt| format!("{:.1} ms", rtt as f64 / 1000.0)) + mark,
             found.behind_bytes.map_or_else(|| "-".to_owned(), format_capacity),
+            found.seconds_left.map_or_else(|| "-".to_owned(), |left| minutes(Duration::from_secs(left))),
             time(found.since),
         ]
     };
-    let head =
-        ["NAME", "VOLUMES", "SIZE", "STATE", "ARRAYS", "TIE RULE", "PREFERRED", "MEDIATOR", "RTT", "BEHIND", "SINCE"];
-    let mut text = table(&head, &[1, 2, 8, 9], pods.iter().map(row).collect());
+    let head = [
+        "NAME",
+        "VOLUMES",
+        "SIZE",
+        "STATE",
+        "ARRAYS",
+        "TIE RULE",
+        "PREFERRED",
+        "MEDIATOR",
+        "RTT",
+        "BEHIND",
+        "LEFT",
+        "SINCE",
+    ];
+    let mut text = table(&head, &[1, 2, 8, 9, 10], pods.iter().map(row).collect());
     let has = |is: fn(&PodReplication) -> bool| pods.iter().any(|(_, found)| is(found));
     if has(|found| found.arrays.iter().any(|array| array.is_sequencer)) {
         text += "(s) orders the changes of both arrays\n";
@@ -233,6 +243,7 @@ mod tests {
             rtt_usec: Some(4_100),
             is_distance_simulated: true,
             behind_bytes: Some(11 << 30),
+            seconds_left: Some(125),
             ..PodReplication::default()
         }
     }
@@ -264,6 +275,7 @@ mod tests {
             "online",
             "4.1 ms !",
             "11GiB",
+            "2 min",
             "1970-01-01T00:00:01Z",
         ];
         assert_eq!(words(lines[1]), expected, "{text}");
@@ -279,6 +291,7 @@ mod tests {
             rtt_usec: None,
             is_distance_simulated: false,
             behind_bytes: None,
+            seconds_left: None,
             arrays: vec![array("alpha", "online"), array("beta", "online")],
             ..resync()
         };
@@ -290,39 +303,32 @@ mod tests {
 
     #[test]
     fn stretch_shows_progress_until_in_step() {
-        let line = |found: &PodReplication, left| match joined(found, left) {
+        let line = |found: &PodReplication| match joined(found) {
             Reading::Continues { line, step } => (line, step),
             Reading::Done => panic!("done"),
         };
-        let (text, step) = line(&resync(), Some(Duration::from_secs(125)));
+        let (text, step) = line(&resync());
         assert_eq!(text, "dc1: resync, alpha online (s), beta resyncing 62 %, 11GiB to go, about 2 min left");
         let mut later = resync();
         later.arrays[1].progress = Some(0.64);
-        assert_eq!(line(&later, None).1, step, "without a terminal, a line for each tenth");
+        assert_eq!(line(&later).1, step, "without a terminal, a line for each tenth");
         later.arrays[1].progress = Some(0.7);
-        assert_ne!(line(&later, None).1, step);
+        assert_ne!(line(&later).1, step);
         let wait = PodReplicationWait {
             event: "mask".to_owned(),
             message: "the list".to_owned(),
             ..PodReplicationWait::default()
         };
         later.waits_for = Some(wait);
-        assert!(line(&later, None).0.ends_with("waits for the list"));
+        assert!(line(&later).0.ends_with("waits for the list"));
         later.state = "sync".to_owned();
-        assert_eq!(joined(&later, None), Reading::Done);
+        assert_eq!(joined(&later), Reading::Done);
     }
 
     #[test]
-    fn time_left_follows_the_rate() {
-        let left = |begin, now| left_time(Duration::from_secs(60), begin, now);
-        assert_eq!(left(0.0, 0.5), Some(Duration::from_secs(60)));
-        assert_eq!(left(0.5, 0.75), Some(Duration::from_secs(60)));
-        assert_eq!(left(0.5, 0.505), None);
-        assert_eq!(left(0.5, 0.4), None, "more content was changed");
-        assert_eq!(
-            [minutes(Duration::ZERO), minutes(Duration::from_secs(119)), minutes(Duration::from_secs(7300))],
-            ["1 s", "119 s", "2 h"]
-        );
+    fn time_left_has_one_unit() {
+        let times = [Duration::ZERO, Duration::from_secs(119), Duration::from_secs(7300)];
+        assert_eq!(times.map(minutes), ["1 s", "119 s", "2 h"]);
     }
 
     #[test]

@@ -141,6 +141,29 @@ pub(crate) enum StretchedCommand {
         /// Pod
         pod: String,
     },
+    /// Compare the content of a pod on both arrays while hosts use it
+    ///
+    /// Runs at the array that orders changes. The command waits for the result; Ctrl-C ends only
+    /// the wait. Nothing is repaired. Holes and zeros are equal.
+    #[command(after_help = "Exit status: 0 no difference; 1 an error; 3 the arrays differ.
+
+Examples:
+  ibid pod verify dc1               compare, and wait for the result
+  ibid pod verify dc1 --status      show the last result, or the progress
+  ibid pod verify dc1 --stop        stop the comparison")]
+    Verify {
+        /// Pod
+        pod: String,
+        /// Return at once
+        #[arg(long)]
+        detach: bool,
+        /// Show the last comparison; begin none
+        #[arg(long, conflicts_with_all = ["detach", "stop"])]
+        status: bool,
+        /// Stop the comparison
+        #[arg(long, conflicts_with = "detach")]
+        stop: bool,
+    },
     /// Serve a pod here although the protocol does not allow it
     ///
     /// For the case that the other array is lost for good. The command first says what may be

@@ -146,7 +146,7 @@ async fn run(
     let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
     let is_reserved = Box::new(target.reservation_check());
     // Before hosts and other arrays are admitted: a pod may be one that the other array serves.
-    stretched.start(storage.engine(), pod_service.clone(), is_reserved).await?;
+    stretched.start(storage.engine(), pod_service.clone(), is_reserved, settings.restored).await?;
     target.set_pod_ports(stretched.clone());
     links::start(&links, settings).await?;
     let version = env!("CARGO_PKG_VERSION");

@@ -2,6 +2,7 @@
 
 mod control;
 mod offers;
+mod reports;
 
 use crate::problem::Problem;
 use catalog::{Catalog, Pod, PodImage, PodMediator};
@@ -22,6 +23,9 @@ use types::{ObjectId, StreamId, VolumeId};
 
 /// Time for an answer of a mediator. The protocol asks again after 0.8 s.
 const MEDIATOR_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// Time between two looks for snapshots that verifications have left.
+const TIDY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Asks whether a host has reserved a volume.
 pub(super) type IsReserved = Box<dyn Fn(ObjectId) -> bool + Send + Sync>;
@@ -79,12 +83,14 @@ impl StretchedPods {
         })
     }
 
-    /// Starts the pods of the catalog. Hosts are admitted after this, and links are made.
+    /// Starts the pods of the catalog. Hosts are admitted after this, and links are made. An array
+    /// that `is_restored` was put back to an image of an earlier time.
     pub(super) async fn start(
         self: &Arc<Self>,
         engine: Arc<dyn PodEngine>,
         service: Arc<PodService>,
         is_reserved: IsReserved,
+        is_restored: bool,
     ) -> Result<(), Problem> {
         *self.is_reserved.lock() = Some(is_reserved);
         let carrier = Carrier::new(engine.clone(), Handle::current());
@@ -100,13 +106,23 @@ impl StretchedPods {
             status.is_none_or(|status| status.is_sequencer && (status.is_in_step || status.is_alone))
         }));
         let this = self.clone();
-        tokio::task::spawn_blocking(move || this.start_all()).await?;
+        tokio::task::spawn_blocking(move || this.start_all(is_restored)).await?;
+        tokio::spawn(tidy(self.this.clone()));
         Ok(())
     }
 
-    fn start_all(&self) {
-        for pod in self.catalog.state().stretched_pods() {
-            let started = self.config_of(pod).and_then(|config| {
+    fn start_all(&self, is_restored: bool) {
+        let state = self.catalog.state();
+        if is_restored {
+            let names: Vec<&str> = state.stretched_pods().map(|pod| pod.name.as_str()).collect();
+            tracing::warn!(
+                "the array was put back to an image; pods that get all content from the other array: {}",
+                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+            );
+        }
+        for pod in state.stretched_pods() {
+            let config = self.config_of(pod).map(|config| PodConfig { is_restored, ..config });
+            let started = config.and_then(|config| {
                 let pods = self.pods().ok_or("the pods are not ready")?;
                 pods.start(config).map_err(|error| error.to_string())
             });
@@ -155,6 +171,7 @@ impl StretchedPods {
             side: self.side_of(&stretch.peer.id),
             is_origin: stretch.is_origin,
             register: self.register_of(pod)?,
+            is_restored: false,
         })
     }
 
@@ -261,12 +278,55 @@ impl PodObjects for StretchedPods {
         self.catalog.change(|draft| draft.drop_pod(&pod.name)).map_err(|error| error.to_string())
     }
 
+    fn verified(&self, stream: StreamId) -> Vec<(VolumeId, bool)> {
+        let Some(pod) = self.find(stream) else { return Vec::new() };
+        let state = self.catalog.state();
+        let live = state.volumes_of_pod(&pod).filter(|volume| volume.destroyed_ms.is_none());
+        live.flat_map(|volume| {
+            let snapshots = state.snapshots_of(volume.id).filter(|snapshot| snapshot.destroyed_ms.is_none());
+            let snapshots = snapshots.filter(|snapshot| snapshot.suffix != catalog::VERIFY_SUFFIX);
+            let fixed = snapshots.map(|snapshot| (snapshot.content(), true));
+            std::iter::once((volume.content(), false)).chain(fixed).collect::<Vec<_>>()
+        })
+        .collect()
+    }
+
+    fn take_verify_snapshot(&self, stream: StreamId, volume: VolumeId) -> Result<Option<VolumeId>, String> {
+        let pod = self.find(stream).ok_or("the catalog has no such pod")?;
+        let taken = self.catalog.change(|draft| draft.take_verify_snapshot(pod.id, volume, now_ms()));
+        taken.map(|taken| taken.map(|snapshot| snapshot.content())).map_err(|error| error.to_string())
+    }
+
+    fn drop_verify_snapshots(&self, stream: StreamId) -> Result<(), String> {
+        let Some(pod) = self.find(stream) else { return Ok(()) };
+        let state = self.catalog.state();
+        let has_any = state
+            .volumes_of_pod(&pod)
+            .any(|volume| state.snapshots_of(volume.id).any(|snapshot| snapshot.suffix == catalog::VERIFY_SUFFIX));
+        if !has_any {
+            return Ok(());
+        }
+        let dropped = self.catalog.change(|draft| draft.drop_verify_snapshots(pod.id));
+        dropped.map(|_| ()).map_err(|error| error.to_string())
+    }
+
     fn end_stretch(&self, stream: StreamId) -> Result<(), String> {
         let Some(pod) = self.find(stream) else { return Ok(()) };
         self.refusals.lock().remove(&stream);
         let ended = self.catalog.change(|draft| draft.unstretch_pod(&pod.name).map(|_| ()));
         tracing::info!(pod = pod.name, "the pod is on this array alone");
         ended.map_err(|error| error.to_string())
+    }
+}
+
+/// Removes from time to time what verifications have left.
+async fn tidy(stretched: Weak<StretchedPods>) {
+    loop {
+        tokio::time::sleep(TIDY_INTERVAL).await;
+        let Some(pods) = stretched.upgrade().and_then(|stretched| stretched.pods()) else { return };
+        if tokio::task::spawn_blocking(move || pods.tidy_verifications()).await.is_err() {
+            return;
+        }
     }
 }
 

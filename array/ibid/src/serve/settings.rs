@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     /// Start without acknowledged operations that a damaged log has lost.
     pub(crate) accept_log_loss: bool,
     pub(crate) salvage: bool,
+    /// The array was put back to an image of an earlier time.
+    pub(crate) restored: bool,
     /// Log file, instead of standard error.
     pub(crate) log_file: Option<PathBuf>,
     /// Form of the log's lines.
@@ -137,6 +139,7 @@ impl Settings {
             exit_after_failure,
             accept_log_loss: args.accept_log_loss,
             salvage: args.salvage,
+            restored: args.restored,
             log_file: args.log_file.or(file.log_file),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             new_token: args.new_token,

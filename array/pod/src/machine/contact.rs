@@ -21,6 +21,10 @@ impl Machine {
         }
         let own = self.stored.epoch;
         if self.stored.is_hurt && self.stored.role == Role::Solo {
+            // It serves nothing. An owner of a later epoch shows that its content is not the newest.
+            if hello.role == Role::Solo && hello.epoch > own && !hello.is_hurt {
+                self.meet_owner(&hello, session.register);
+            }
             return;
         }
         if hello.is_hurt && self.view().may_peer_have_been_alone(session.register) {

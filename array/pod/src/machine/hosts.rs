@@ -82,6 +82,7 @@ impl Machine {
             Role::Sync => self.why_paused(),
             Role::Solo => match (self.join, self.session.and_then(|session| session.source)) {
                 (Some(Join::Holding(since) | Join::Storing(since)), _) => why(WaitsFor::Commit, since),
+                (None, Some(Source::Started(since))) if self.facts.is_peer_full => why(WaitsFor::PeerRoom, since),
                 (None, Some(Source::Started(since))) => why(WaitsFor::Resync, since),
                 (None, Some(_)) => why(WaitsFor::Mask, self.since),
                 (None, None) if self.session.is_some() => why(WaitsFor::PeerState, self.since),

@@ -152,7 +152,8 @@ impl Machine {
             session.is_whole = true;
             self.actions.push(Action::Order(Note::Whole));
         }
-        if self.now >= self.hold_after {
+        // It would have to yield again at once.
+        if self.now >= self.hold_after && !self.facts.is_peer_full {
             self.join = Some(Join::Holding(self.now));
         }
     }

@@ -93,6 +93,7 @@ impl Driver {
         let session = number_of(link, attempts);
         self.session = Some(session);
         self.attempts.began = clock::lease_time();
+        self.report_room();
         self.handle.step(Event::SessionUp(session));
     }
 
@@ -118,7 +119,7 @@ impl Driver {
         let session = self.session.take();
         (self.streams_in, self.ready, self.image) = (None, None, None);
         (self.wanted_mask, self.taking, self.reading, self.takes_forwards) = (None, None, None, None);
-        self.is_attached = false;
+        (self.is_attached, self.room.is_peer_full) = (false, false);
         if let Some(session) = session {
             let forgotten = self.handle.gate.forget_session(session);
             self.handle.served.lock().forget_running(|number| forgotten.contains(&number));
@@ -154,6 +155,7 @@ impl Driver {
             PodMessage::MaskRequest => self.send_mask(link, session),
             PodMessage::Mask(part) => self.take_part(part),
             PodMessage::Image(image) => self.image = Some(image),
+            PodMessage::Room { is_full } => self.take_room(is_full),
             // The others do not come to this thread.
             _ => {}
         }

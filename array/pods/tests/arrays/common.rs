@@ -13,6 +13,7 @@ use pod::{Request, Role, Side};
 use pods::{Environment, Offers, PodConfig, PodObjects, PodRegister, PodService, PodStatus, Pods};
 use replication::Carrier;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use testing::{MemoryDisk, noise};
@@ -62,6 +63,9 @@ pub(crate) struct Objects {
     pub(crate) refused: Mutex<Vec<String>>,
 }
 
+/// Number of the snapshot that a verification takes.
+pub(crate) const VERIFY_SNAPSHOT: u32 = 1 << 20;
+
 const KEY: &[u8] = b"test/objects";
 
 type List = BTreeMap<VolumeId, u64>;
@@ -88,6 +92,14 @@ impl Objects {
 
     fn put(list: &List) -> Change {
         Change::Put { key: KEY.to_vec(), value: encode(list) }
+    }
+
+    /// Changes volumes and the list, as the catalog does it: past the gate.
+    fn order(&self, stream: StreamId, changes: Vec<Change>, list: &List) -> Result<(), String> {
+        let message = [&[2][..], &encode(list)].concat().into();
+        let values = vec![Self::put(list)];
+        let change = StreamChange { stream, position: None, changes, message, values, needs_empty_deltas: false };
+        call(&*self.engine, Op::StreamChange(Box::new(change))).map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn change(&self, changes: Vec<Change>) -> Result<(), String> {
@@ -134,6 +146,28 @@ impl PodObjects for Objects {
     fn end_stretch(&self, _: StreamId) -> Result<(), String> {
         Ok(())
     }
+
+    fn verified(&self, _: StreamId) -> Vec<(VolumeId, bool)> {
+        self.list().into_keys().map(|volume| (volume, false)).collect()
+    }
+
+    fn take_verify_snapshot(&self, stream: StreamId, volume: VolumeId) -> Result<Option<VolumeId>, String> {
+        let snapshot = stream.volume(VERIFY_SNAPSHOT);
+        let mut list = self.list();
+        let Some(blocks) = list.get(&volume).copied() else { return Ok(None) };
+        list.insert(snapshot, blocks);
+        let changes = vec![Change::CopyVolume { source: volume, destination: snapshot }];
+        self.order(stream, changes, &list).map(|()| Some(snapshot))
+    }
+
+    fn drop_verify_snapshots(&self, stream: StreamId) -> Result<(), String> {
+        let snapshot = stream.volume(VERIFY_SNAPSHOT);
+        let mut list = self.list();
+        match list.remove(&snapshot) {
+            Some(_) => self.order(stream, vec![Change::DeleteVolume { volume: snapshot }], &list),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Offers for Objects {
@@ -146,7 +180,7 @@ impl Offers for Objects {
         self.change(create.chain([Self::put(&list)]).collect())?;
         let side = if *self.own_id < *array { Side::A } else { Side::B };
         let (array, register) = (array.to_owned(), self.register.get().cloned());
-        Ok(PodConfig { stream, array, side, is_origin: false, register })
+        Ok(PodConfig { stream, array, side, is_origin: false, register, is_restored: false })
     }
 
     fn offer(&self, stream: StreamId) -> Option<Bytes> {
@@ -168,6 +202,8 @@ pub(crate) struct Site {
     pub(crate) side: Side,
     running: Mutex<Option<Running>>,
     register: OnceLock<PodRegister>,
+    /// Its next process is told that the array was put back to an image.
+    pub(crate) is_restored: AtomicBool,
 }
 
 /// The process of an array.
@@ -191,7 +227,15 @@ impl Site {
         let id = format!("00000000-0000-4000-8000-0000000000{:02x}", side as u8);
         let disk = Arc::new(MemoryDisk::new(GEOMETRY.capacity));
         Core::create(&*disk, &GEOMETRY, [side as u8; 16]).unwrap();
-        Self { directory, id, disk, side, running: Mutex::default(), register: OnceLock::new() }
+        Self {
+            directory,
+            id,
+            disk,
+            side,
+            running: Mutex::default(),
+            register: OnceLock::new(),
+            is_restored: AtomicBool::new(false),
+        }
     }
 
     /// Starts the process. It listens on the address of before, if there is one.
@@ -230,7 +274,8 @@ impl Site {
 
     pub(crate) fn config(&self, peer: &str, is_origin: bool) -> PodConfig {
         let (array, register) = (peer.to_owned(), self.register.get().cloned());
-        PodConfig { stream: stream(), array, side: self.side, is_origin, register }
+        let is_restored = self.is_restored.swap(false, Ordering::Relaxed);
+        PodConfig { stream: stream(), array, side: self.side, is_origin, register, is_restored }
     }
 
     /// Returns the process.

@@ -180,6 +180,7 @@ fn pod_resources() -> Vec<Resource> {
         resource::<PodReplication>("/pods/replication"),
         resource::<PodReplication>("/pods/resign"),
         resource::<NamedSpace>("/pods/space"),
+        resource::<PodVerification>("/pods/verify"),
     ]
 }
 

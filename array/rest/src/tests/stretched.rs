@@ -3,8 +3,8 @@
 use super::array_connections::{key, listening_app, runtime, wait_connected};
 use super::*;
 use crate::{
-    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule, PodView,
-    PodWait, PodWaitEvent,
+    MediatorState, PodArrayView, PodControl, PodControlError, PodDifferenceKind, PodDifferenceView, PodEvent, PodPart,
+    PodState, PodTieRule, PodVerificationState, PodVerificationView, PodView, PodWait, PodWaitEvent,
 };
 use catalog::Pod;
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ pub(super) struct Double {
     pub(super) view: Mutex<Option<PodView>>,
     pub(super) requests: Mutex<Vec<String>>,
     refusal: Mutex<Option<PodControlError>>,
+    verification: Mutex<Option<PodVerificationView>>,
 }
 
 impl Double {
@@ -59,6 +60,15 @@ impl PodControl for Double {
     fn resign(&self, pod: &Pod) -> Result<(), PodControlError> {
         self.request(pod, "resign".to_owned())
     }
+    fn verify(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.request(pod, "verify".to_owned())
+    }
+    fn stop_verify(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.request(pod, "stop verify".to_owned())
+    }
+    fn verification(&self, pod: &Pod) -> Option<PodVerificationView> {
+        self.verification.lock().clone().filter(|_| pod.name == "p")
+    }
 }
 
 fn array(name: &str, is_this: bool) -> PodArrayView {
@@ -71,6 +81,7 @@ fn array(name: &str, is_this: bool) -> PodArrayView {
         mediator: MediatorState::Online,
         progress: None,
         frozen_at: None,
+        is_full: false,
     }
 }
 
@@ -89,7 +100,9 @@ pub(super) fn in_step() -> PodView {
         rtt_us: Some(4_100),
         is_distance_simulated: true,
         behind_bytes: None,
+        seconds_left: None,
         waiting_commands: 0,
+        different: None,
         events: vec![(500, PodEvent::InStep)],
     }
 }
@@ -158,6 +171,7 @@ fn replication_names_state_and_cause() {
         ("rtt_usec", json!(4_100)),
         ("is_distance_simulated", json!(true)),
         ("behind_bytes", Value::Null),
+        ("seconds_left", Value::Null),
         ("waiting_commands", json!(7)),
     ] {
         assert_eq!(found[field], value, "{field}");
@@ -350,6 +364,7 @@ fn changed_pods_are_reported_to_streams() {
     let before = last(&app);
     let change = |edit: &dyn Fn(&mut PodView)| edit(double.view.lock().as_mut().unwrap());
     change(&|view| (view.rtt_us, view.behind_bytes, view.waiting_commands) = (Some(5), Some(6), 7));
+    change(&|view| view.seconds_left = Some(8));
     app.read_performance(3);
     assert_eq!(last(&app), before, "figures of the moment are no change");
     change(&|view| view.state = PodState::Paused);
@@ -375,4 +390,49 @@ fn states_of_pods_raise_and_close_alerts() {
     assert_eq!(open(), [r#"19 "warning" "pod" "mediator 192.0.2.9 of pod p does not answer: connection refused""#]);
     *double.view.lock() = Some(in_step());
     assert_eq!(open(), Vec::<String>::new());
+}
+
+#[test]
+fn verification_is_begun_shown_and_stopped() {
+    let (rest, double, _) = stretched(in_step());
+    assert!(rest.items("GET", "pods/verify", "").is_empty());
+    let found = PodDifferenceView {
+        volume: "p::v".to_owned(),
+        offset: 4096,
+        length: 8192,
+        kind: PodDifferenceKind::UnreadableThere,
+    };
+    let view = PodVerificationView {
+        state: PodVerificationState::Running,
+        started_ms: 1,
+        ended_ms: 2,
+        compared: 1 << 20,
+        total: 4 << 20,
+        different: 0,
+        found_ms: 0,
+        differences: vec![],
+    };
+    *double.verification.lock() = Some(view.clone());
+    let text = "The content of pod p is being compared: 25 % of 4MiB. No difference is known.";
+    assert_eq!(each(&rest.items("POST", "pods/verify?names=p", ""), "explanation"), [text]);
+    let ended = PodVerificationView {
+        state: PodVerificationState::Complete,
+        different: 8192,
+        found_ms: 1000,
+        differences: vec![found],
+        ..view.clone()
+    };
+    *double.verification.lock() = Some(ended);
+    let shown = rest.items("GET", "pods/verify", "").remove(0);
+    let text = "All content of pod p was compared (4MiB). The arrays differ in 8KiB since 1970-01-01T00:00:01Z or earlier. \
+                Nothing was repaired: decide which array has the right content.";
+    assert_eq!((&shown["explanation"], &shown["ended"], &shown["found"]), (&json!(text), &json!(2), &json!(1000)));
+    let range = json!({"volume": "p::v", "offset": 4096, "length": 8192, "kind": "unreadable_there"});
+    assert_eq!(shown["differences"], json!([range]));
+    let clean = PodVerificationView { state: PodVerificationState::Complete, ..view };
+    *double.verification.lock() = Some(clean);
+    let text = "All content of pod p was compared (4MiB). Both arrays hold the same.";
+    assert_eq!(each(&rest.items("DELETE", "pods/verify?names=p", ""), "explanation"), [text]);
+    assert_eq!(*double.requests.lock(), ["p: verify", "p: stop verify"]);
+    assert_eq!(rest.refused("POST", "pods/verify?names=p,q", ""), ["'names' must be one pod."]);
 }

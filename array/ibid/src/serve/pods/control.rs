@@ -8,8 +8,8 @@ use platform::clock;
 use pod::{Alert, Request, Role, WaitsFor};
 use pods::{PodError, PodStatus, Pods};
 use rest::{
-    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule, PodView,
-    PodWait, PodWaitEvent,
+    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule,
+    PodVerificationView, PodView, PodWait, PodWaitEvent,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,14 @@ fn of_pod(error: PodError) -> PodControlError {
         PodError::Unknown => PodControlError::NotStretched,
         PodError::Refused(reason) => refused(reason),
         PodError::Failed(reason) => PodControlError::System(reason),
+    }
+}
+
+/// As [`of_pod`], of a request whose failures are reasons that an administrator can remove.
+fn in_words(error: PodError) -> PodControlError {
+    match error {
+        PodError::Failed(reason) => refused(reason),
+        error => of_pod(error),
     }
 }
 
@@ -121,7 +129,9 @@ impl PodControl for StretchedPods {
         let link = self.links.connections().into_iter().find(|link| link.array == stretch.peer.id);
         let refusal = self.refusals.lock().get(&stretch.stream()).cloned();
         let own = self.catalog.array();
-        Some(view(&(own.id.clone(), own.name.clone()), stretch, &status, link.as_ref(), refusal))
+        let different = self.pods()?.difference(stretch.stream());
+        let view = view(&(own.id.clone(), own.name.clone()), stretch, &status, link.as_ref(), refusal);
+        Some(PodView { different, ..view })
     }
 
     fn stretch(&self, pod: &Pod, array: &str, mediator: Option<&str>) -> Result<(), PodControlError> {
@@ -205,6 +215,10 @@ impl PodControl for StretchedPods {
         }
         let peer = &stretch.peer.name;
         let content = match status.role {
+            _ if status.is_hurt => {
+                "This array has lost changes that were acknowledged: its log was damaged, or it was put back to an image."
+                    .to_owned()
+            }
             Role::Sync | Role::Lost => format!("This array has everything that was acknowledged until it lost {peer}."),
             Role::Target => format!("This array has received a part of the content of {peer}; the rest is missing."),
             _ => "The content of this array may lack acknowledged changes.".to_owned(),
@@ -225,6 +239,21 @@ impl PodControl for StretchedPods {
 
     fn resign(&self, pod: &Pod) -> Result<(), PodControlError> {
         self.request(pod, Request::Resign)
+    }
+
+    fn verify(&self, pod: &Pod) -> Result<(), PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        self.running()?.verify(stretch.stream()).map_err(in_words)
+    }
+
+    fn stop_verify(&self, pod: &Pod) -> Result<(), PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        self.running()?.stop_verify(stretch.stream()).map_err(in_words)
+    }
+
+    fn verification(&self, pod: &Pod) -> Option<PodVerificationView> {
+        let status = self.pods()?.verification(pod.stretch.as_ref()?.stream())?;
+        Some(self.verification_view(pod, status))
     }
 }
 
@@ -281,6 +310,7 @@ fn view(
         mediator,
         progress: None,
         frozen_at: None,
+        is_full: status.is_full,
     };
     let other = PodArrayView {
         id: stretch.peer.id.clone(),
@@ -291,6 +321,7 @@ fn view(
         mediator: MediatorState::Unknown,
         progress,
         frozen_at: None,
+        is_full: status.is_peer_full,
     };
     PodView {
         state,
@@ -306,14 +337,16 @@ fn view(
         mediator: stretch.mediator.as_ref().map(|mediator| mediator.address.clone()),
         mediator_problem: status.mediator_problem.clone(),
         waits_for: status.waits_for.and_then(|(event, time)| {
-            let event = event_of(event)?;
+            let event = if status.is_full { PodWaitEvent::Room } else { event_of(event)? };
             Some(PodWait { event, since_ms: ago(time) })
         }),
         refusal,
         rtt_us: link.and_then(|link| link.rtt).and_then(|rtt| u64::try_from(rtt.median.as_micros()).ok()),
         is_distance_simulated: link.is_some_and(|link| !link.distance.is_none()),
         behind_bytes: status.resync.map(|(sent, total)| total.saturating_sub(sent)),
+        seconds_left: status.resync_left.map(|left| left.as_secs()),
         waiting_commands: status.waiting as u64,
+        different: None,
         events: status.alerts.iter().map(|(at, alert)| (*at, shown(*alert))).collect(),
     }
 }
@@ -330,6 +363,7 @@ fn event_of(waits_for: WaitsFor) -> Option<PodWaitEvent> {
         WaitsFor::RuleInForce => PodWaitEvent::RuleInForce,
         WaitsFor::Mask => PodWaitEvent::Mask,
         WaitsFor::Resync => PodWaitEvent::Resync,
+        WaitsFor::PeerRoom => PodWaitEvent::PeerRoom,
         WaitsFor::Owner => PodWaitEvent::Owner,
         WaitsFor::Person => PodWaitEvent::Administrator,
         WaitsFor::Nothing => return None,

@@ -1,0 +1,286 @@
+"""Administration of a pod on two arrays: verification with damage on a drive, a full array, an array put back to an image,
+and refusals. Each check begins and ends with both arrays in step."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ibid_tests.kit.array import Array
+from ibid_tests.kit.host import Host
+from ibid_tests.kit.load import BLOCK, Session, read_cdb, refusal
+from ibid_tests.kit.pair import LUN, POD, VOLUME, Pair, wait
+from ibid_tests.kit.procs import Failed
+from ibid_tests.kit.term import seconds
+from ibid_tests.outside.pods import refused
+from ibid_tests.outside.result import Check, Lab, Result, checks
+
+SUITE = "pods-admin"
+MIB = 1 << 20
+"""A block with this content is looked for on the drive: its second half cannot be compressed."""
+MARK_LBA = 700 * MIB // 512
+"""Seconds in which a full array must not come into step."""
+CALM = 5.0
+
+
+def run(lab: Lab) -> Iterator[Result]:
+    with Pair(lab.bin, lab.scratch("arrays"), capacity="2GiB") as pair:
+        site = Site(lab, pair)
+        yield from checks(SUITE, site.all())
+
+
+def write_block(array: Array, lba: int, data: bytes) -> None:
+    """Writes at an array; repeats as a host does."""
+    session = Session(array, LUN, "iqn.2026-11.test:admin")
+    cdb = bytes([0x8A, 0]) + lba.to_bytes(8, "big") + (len(data) // 512).to_bytes(4, "big") + b"\0\0"
+    try:
+        end = time.monotonic() + 30
+        while refusal(pdu := session.connect().command(cdb, lun=LUN, out=data)):
+            if time.monotonic() > end:
+                raise Failed(f"not written: {refusal(pdu)}")
+            time.sleep(0.1)
+    finally:
+        session.close()
+
+
+def read_block(array: Array, block: int) -> bytes:
+    session = Session(array, LUN, "iqn.2026-11.test:admin")
+    try:
+        end = time.monotonic() + 30
+        while refusal(pdu := session.connect().command(read_cdb(block), lun=LUN, read=BLOCK)):
+            if time.monotonic() > end:
+                raise Failed(f"not read: {refusal(pdu)}")
+            time.sleep(0.1)
+        return pdu.data
+    finally:
+        session.close()
+
+
+def drive_of(array: Array) -> Path:
+    """The file with the array's data: its largest."""
+    return max((path for path in array.data.rglob("*") if path.is_file()), key=lambda path: path.stat().st_blocks)
+
+
+class Site:
+    def __init__(self, lab: Lab, pair: Pair):
+        self.lab, self.pair, self.host = lab, pair, Host(lab.bin)
+
+    def all(self) -> list[tuple[str, Check]]:
+        return [
+            ("stretch", self.stretch),
+            ("refused names", self.names),
+            ("verify equal arrays", self.verified),
+            ("verify with damage on a drive", self.damaged),
+            ("full follower", self.full),
+            ("array put back to an image", self.restored),
+            ("fsck", self.fsck),
+        ]
+
+    def stretch(self) -> str:
+        pair = self.pair
+        pair.start()
+        pair.create()
+        self.host.verb("fill", pair.url(pair.alpha), "--size", str(64 * MIB), "--seed", "1")
+        took = pair.stretch()
+        return f"in step after {seconds(took)}"
+
+    def names(self) -> str:
+        alpha = pair_first = self.pair.sequencer()
+        refused(alpha, "reserved for snapshots of verifications", "snap", "create", VOLUME, "--suffix", "ibid-verify")
+        refused(alpha, "reserved for snapshots of verifications", "snap", "create", VOLUME, "--suffix", "Ibid-Verify")
+        alpha.admin("snap", "create", VOLUME, "--suffix", "mine")
+        refused(pair_first, "reserved", "snap", "rename", f"{VOLUME}.mine", "ibid-verify")
+        alpha.admin("snap", "destroy", f"{VOLUME}.mine")
+        alpha.admin("snap", "eradicate", f"{VOLUME}.mine")
+        return "ibid-verify is no suffix of administrators, in any case of letters"
+
+    def snapshots(self) -> int:
+        return sum(len(array.admin("snap", "list", "--all")) for array in self.pair.arrays)
+
+    def verified(self) -> str:
+        pair = self.pair
+        one = pair.sequencer()
+        other = pair.other(one)
+        refused(other, "the other array orders its changes now", "pod", "verify", POD)
+        refused(one, "it is not being verified", "pod", "verify", POD, "--stop")
+        begin = time.monotonic()
+        found = one.admin("pod", "verify", POD)
+        took = time.monotonic() - begin
+        assert (found["state"], found["different_bytes"]) == ("complete", 0), found
+        assert found["compared_bytes"] == found["total_bytes"] == 1 << 30, found
+        wait("without snapshots", lambda: self.snapshots() == 0)
+        # The other array is silent: it is stopped at once all the same.
+        one.admin("pod", "verify", POD, "--detach")
+        with pair.frozen(other):
+            begin = time.monotonic()
+            stopped = one.admin("pod", "verify", POD, "--stop")
+            pause = time.monotonic() - begin
+        assert stopped["state"] == "stopped", stopped
+        assert pause < 2, f"stopped after {pause:.1f} s"
+        pair.wait_sync()
+        wait("without snapshots", lambda: self.snapshots() == 0, 60)
+        return f"1 GiB in {seconds(took)}: equal; stopped beside a silent array after {seconds(pause)}"
+
+    def damaged(self) -> str:
+        """A byte on beta's drive is flipped while it is stopped. Hosts read the block at alpha; the comparison names it."""
+        pair, beta = self.pair, self.pair.beta
+        mark = os.urandom(BLOCK)
+        write_block(pair.alpha, MARK_LBA, mark)
+        assert beta.stop() == 0
+        drive = drive_of(beta)
+        content, places, at = drive.read_bytes(), [], -1
+        while (at := content.find(mark[:64], at + 1)) >= 0:
+            places.append(at)
+        del content
+        assert places, f"the block is not on {drive}"
+        with drive.open("r+b") as file:
+            for place in places:
+                file.seek(place + 8)
+                file.write(bytes([mark[8] ^ 1]))
+        beta.start()
+        pair.wait_sync()
+        one = pair.sequencer()
+        assert one is pair.alpha, "alpha has served alone"
+        found = self.different(one)
+        assert found["state"] == "complete" and found["different_bytes"] == BLOCK, found
+        expected = {"volume": VOLUME, "offset": MARK_LBA * 512, "length": BLOCK, "kind": "unreadable_there"}
+        assert found["differences"] == [expected], found
+        self.alert(one, 24, "dc1 differs between alpha and beta: 4KiB")
+        assert read_block(pair.alpha, MARK_LBA * 512 // BLOCK) == mark
+        # A host writes the block again: both have it.
+        write_block(pair.alpha, MARK_LBA, mark)
+        found = one.admin("pod", "verify", POD)
+        assert (found["state"], found["differences"]) == ("complete", []), found
+        wait("without the alert", lambda: not self.open_alerts(one, 24))
+        return f"{len(places)} copies of a byte flipped at beta: 4 KiB found, alert 24; gone after a write and a clean comparison"
+
+    def different(self, array: Array) -> dict:
+        """Verifies, and expects a difference: exit code 3."""
+        array.admin("pod", "verify", POD, "--detach")
+
+        def over() -> bool:
+            return array.admin("pod", "verify", POD, "--status")["ended"] is not None
+
+        try:
+            wait("verified", over)
+        except Failed as e:
+            assert "differ" in str(e), e
+        return self.report(array)
+
+    def report(self, array: Array) -> dict:
+        """The last verification, also if it has found a difference, for which the command fails."""
+        import json
+        import subprocess
+
+        command = [str(array.ibid), "pod", "verify", POD, "--status", "--data", str(array.data), "--json"]
+        for _ in range(200):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = json.loads(done.stdout)
+            if found["ended"] is not None:
+                assert done.returncode == (3 if found["different_bytes"] else 0), done
+                return found
+            time.sleep(0.1)
+        raise Failed("the comparison does not end")
+
+    def open_alerts(self, array: Array, code: int) -> list[dict]:
+        return [alert for alert in array.admin("alert", "list") if alert["code"] == code]
+
+    def alert(self, array: Array, code: int, words: str) -> None:
+        wait(f"alert {code}", lambda: any(words in alert["summary"] for alert in self.open_alerts(array, code)))
+
+    def full(self) -> str:
+        """Plain data fills beta's pool. It yields, and comes back when that is gone."""
+        pair, alpha, beta = self.pair, self.pair.alpha, self.pair.beta
+        if pair.sequencer() is not alpha:
+            beta.admin("pod", "resign", POD)
+            wait("handed over", lambda: pair.sequencer() is alpha and pair.is_sync(alpha))
+            pair.wait_sync()
+        plain = beta.volume("plain", "8GiB", 9)
+        size = off = 0
+        for piece in (64 * MIB, 4 * MIB, MIB):
+            while True:
+                try:
+                    self.host.verb("fill", plain, "--off", str(off), "--size", str(piece), "--seed", "2")
+                except Failed:
+                    break
+                off += piece
+                size += piece
+                if pair.state(alpha)["state"] != "sync":
+                    break
+        begin = time.monotonic()
+        # Hosts of the pod need room now, if it has not yielded already.
+        write_block(alpha, 0, os.urandom(BLOCK))
+        self.host.verb("fill", pair.url(alpha), "--off", str(128 * MIB), "--size", str(64 * MIB), "--seed", "3")
+        pause = time.monotonic() - begin
+
+        def is_full() -> bool:
+            found = pair.state(alpha) or {}
+            return any(array["is_full"] and array["name"] == "beta" for array in found.get("arrays", []))
+
+        wait("full at beta", is_full)
+        assert (pair.state(alpha) or {})["waits_for"]["event"] in ("peer_room", "peer_state", "mask")
+        for array in pair.arrays:
+            self.alert(array, 23, "beta has too little free space for pod dc1: alpha serves it alone")
+        until = time.monotonic() + CALM
+        while time.monotonic() < until:
+            state = (pair.state(alpha) or {})["state"]
+            assert state in ("resync", "solo"), f"{state} although beta is full"
+            time.sleep(0.1)
+        listed = pair.state(alpha)
+        beta.admin("host", "disconnect", "any", "plain")
+        beta.admin("volume", "destroy", "plain")
+        beta.admin("volume", "eradicate", "plain")
+        back = pair.wait_sync(limit=90)
+        self.host.verb("verify", pair.url(beta), "--off", str(128 * MIB), "--size", str(64 * MIB), "--seed", "3")
+        assert one_clean(pair), "the arrays differ"
+        for array in pair.arrays:
+            wait("without alert 23", lambda a=array: not self.open_alerts(a, 23))
+        (self.lab.out / "pods-admin-full.txt").write_text(str(listed))
+        return (
+            f"beta yields after {size // MIB} MiB of plain data; 64 MiB written meanwhile in {seconds(pause)}; "
+            f"calm for {CALM:.0f} s; in step {seconds(back)} after the plain volume is gone"
+        )
+
+    def restored(self) -> str:
+        """Beta's directory is put back to a copy: with --restored, it gets all content; alone, it serves nothing."""
+        pair, alpha, beta = self.pair, self.pair.alpha, self.pair.beta
+        assert beta.stop() == 0
+        image = pair.dir / "image"
+        shutil.copytree(beta.data, image)
+        beta.start()
+        pair.wait_sync()
+        self.host.verb("fill", pair.url(alpha), "--off", str(256 * MIB), "--size", str(16 * MIB), "--seed", "4")
+        alpha.kill()
+        beta.kill()
+        shutil.rmtree(beta.data)
+        shutil.copytree(image, beta.data)
+        shutil.rmtree(image)
+        beta.args.append("--restored")
+        beta.start()
+        wait("hurt", lambda: (pair.state(beta) or {}).get("state") == "hurt")
+        time.sleep(3)
+        assert (pair.state(beta) or {})["state"] == "hurt", "it serves, by the mediator"
+        refused(beta, "put back to an image", "pod", "promote", POD)
+        beta.args.remove("--restored")
+        alpha.start()
+        took = pair.wait_sync()
+        self.host.verb("verify", pair.url(beta), "--off", str(256 * MIB), "--size", str(16 * MIB), "--seed", "4")
+        assert one_clean(pair), "the arrays differ"
+        events = [event["event"] for event in pair.state(alpha)["events"]]
+        assert "peer_lost_log" in events, events
+        return f"hurt while alone; all content again, in step {seconds(took)} after alpha's start"
+
+    def fsck(self) -> str:
+        for array in self.pair.arrays:
+            assert array.stop() == 0
+            array.fsck()
+        return "both clean"
+
+
+def one_clean(pair: Pair) -> bool:
+    """Whether a comparison finds both arrays equal."""
+    found = pair.sequencer().admin("pod", "verify", POD)
+    return (found["state"], found["different_bytes"]) == ("complete", 0)
