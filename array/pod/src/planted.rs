@@ -38,6 +38,16 @@ bugs! {
     AskEarly = "ask-early",
     /// A peer that has durably yielded does not end SYNC.
     NoWayBack = "no-way-back",
+    /// A host is answered when the record of its forward arrives, before it is durable.
+    AnswerBeforeDurable = "answer-before-durable",
+    /// A forward that is named again is ordered again.
+    RepeatOrdersTwice = "repeat-orders-twice",
+    /// Forwards of any age are ordered.
+    NoForwardAge = "no-forward-age",
+    /// A forward is ordered although its initiator has used the other path since.
+    DirectChangeIgnored = "direct-change-ignored",
+    /// A cancel is answered without asking the array that orders.
+    NoCancel = "no-cancel",
 }
 
 /// The bug that is planted, if there is one.

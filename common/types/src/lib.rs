@@ -7,12 +7,14 @@ mod capacity;
 mod cast;
 pub mod hex;
 mod range;
+mod request;
 mod stream;
 mod time;
 
 pub use capacity::{CapacityError, format_capacity, parse_capacity};
 pub use cast::to_usize;
 pub use range::{BlockRange, RangeError};
+pub use request::{RequestId, Source};
 pub use stream::{Period, Position, StreamId};
 pub use time::utc_time;
 

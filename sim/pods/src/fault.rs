@@ -35,8 +35,21 @@ pub(crate) enum Fault {
     Resign(usize),
     /// The link is cut, and the process of an array may end for a time.
     CutAndCrash(u64, Option<(usize, u64)>),
+    /// The way of forwards is slow, and hosts use another path.
+    Overtake(Overtaking),
     /// The link notices that a session is over.
     Reopen(u64),
+}
+
+/// Ways for a host's later write to overtake its forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overtaking {
+    /// It aborts the command, and continues when that is answered.
+    Reset,
+    /// It loses its path, and fails over.
+    Path,
+    /// It ends, and others take over.
+    Death,
 }
 
 /// A moment at which a fault does more harm than at others.

@@ -24,9 +24,10 @@ use totals::Profile;
 use world::World;
 
 fn profile(seed: u64) -> Profile {
-    match seed % 4 {
-        0 => Profile::Single,
-        1 => Profile::Lease,
+    match seed % 8 {
+        0 | 4 => Profile::Single,
+        1 | 5 => Profile::Lease,
+        7 => Profile::Paths,
         _ => Profile::Mixed,
     }
 }

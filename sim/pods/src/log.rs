@@ -6,7 +6,7 @@ use crate::bug::SimBug;
 use crate::history::Value;
 use pod::{BeginPeriod, Facts, Note, Role, Stored, StreamDelta, StreamGate, StreamRole};
 use testing::Rng;
-use types::{Period, Position};
+use types::{Period, Position, RequestId};
 
 /// Blocks of the pod.
 pub(crate) const BLOCKS: usize = 10;
@@ -20,7 +20,7 @@ pub(crate) struct Record {
     pub(crate) position: Position,
     pub(crate) change: Change,
     /// The forwarded write that it carries out.
-    pub(crate) request: Option<Value>,
+    pub(crate) request: Option<RequestId>,
 }
 
 /// The content of a record.

@@ -14,7 +14,7 @@ struct Args {
     /// First seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Distance of seeds: with 4, all runs have the kind of the first
+    /// Distance of seeds: with 8, all runs have the kind of the first
     #[arg(long, default_value_t = 1)]
     step: u64,
     /// Number of threads; does not change the result
@@ -71,10 +71,13 @@ fn main() -> ExitCode {
 }
 
 fn report(totals: &Totals) {
-    let Totals { runs, writes, reads, crashes, faults, alone, in_step, resumed, .. } = totals;
+    let Totals { runs, writes, reads, forwards, refused, cancels, .. } = totals;
+    let Totals { crashes, faults, alone, in_step, resumed, .. } = totals;
     let Totals { full_resyncs, rules, swaps, late_swaps, hand_overs, person, pauses, longest_pause, .. } = totals;
     out(&format!("{runs} runs, {faults} faults, {crashes} ends of a process"));
-    out(&format!("{writes} writes, {reads} reads"));
+    out(&format!(
+        "{writes} writes, {forwards} of them forwarded; {refused} refused, {cancels} given up; {reads} reads"
+    ));
     out(&format!("{alone} times alone, {in_step} times in step (both arrays count), {full_resyncs} full resyncs"));
     out(&format!("{resumed} sessions resumed, {rules} records of tie rules, {hand_overs} hand-overs wanted"));
     out(&format!("{swaps} swaps, {late_swaps} of them late; {person} runs wait for a person"));

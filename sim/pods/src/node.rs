@@ -2,10 +2,11 @@
 
 use crate::history::Value;
 use crate::log::{Log, Record};
-use pod::{Changes, Facts, Hosts, Machine, Ports, Reads};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::packet::{Forward, Outcome};
+use pod::{Bug, Changes, Facts, Forwarder, Hosts, Machine, Orderer, Ports, Reads};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::Position;
+use types::{Position, RequestId};
 
 /// A command of a host.
 #[derive(Clone, Copy, Debug)]
@@ -18,22 +19,21 @@ pub(crate) struct Op {
     pub(crate) number: u64,
 }
 
-/// A write that was forwarded or ordered.
+/// A write that was ordered for a host of this array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) op: Op,
-    pub(crate) value: Value,
-    /// None as long as it is not ordered, here known.
-    pub(crate) position: Option<Position>,
+    pub(crate) position: Position,
 }
 
-/// A write of the follower's hosts, at the sequencer.
+/// A forward that waits at the array that orders.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forward {
-    pub(crate) value: Value,
-    pub(crate) block: usize,
-    /// When the follower sent it.
-    pub(crate) sent: u64,
+pub(crate) struct Queued {
+    pub(crate) forward: Forward,
+    pub(crate) attempt: u64,
+    pub(crate) session: u64,
+    /// The stream has it: it waits for its block only.
+    pub(crate) is_begun: bool,
 }
 
 /// One array.
@@ -62,9 +62,17 @@ pub(crate) struct Node {
     pub(crate) locks: BTreeMap<usize, Position>,
     pub(crate) waiting: VecDeque<Op>,
     pub(crate) pending: Vec<Pending>,
-    pub(crate) requests: VecDeque<Forward>,
-    /// Requests of the peer that were ordered in this period.
-    pub(crate) ordered: BTreeSet<Value>,
+    /// Writes of this array's hosts that the peer orders.
+    pub(crate) forwarder: Forwarder<Op, (usize, Value), ()>,
+    /// Those that the peer has ordered, with the positions of their records.
+    pub(crate) named: Vec<(Position, RequestId)>,
+    /// The session that the peer takes forwards in, and its clock then.
+    pub(crate) peer_accepts: Option<(u64, Duration)>,
+    /// Forwards of the peer.
+    pub(crate) orderer: Orderer<Outcome>,
+    pub(crate) queue: VecDeque<Queued>,
+    /// The session that this array takes forwards in.
+    pub(crate) accepts: Option<u64>,
     /// A mask that is being stored: session, and record of the log.
     pub(crate) mask_wait: Option<(u64, u64)>,
     pub(crate) facts: Option<Facts>,
@@ -90,8 +98,12 @@ impl Node {
             locks: BTreeMap::new(),
             waiting: VecDeque::new(),
             pending: vec![],
-            requests: VecDeque::new(),
-            ordered: BTreeSet::new(),
+            forwarder: Forwarder::default(),
+            named: vec![],
+            peer_accepts: None,
+            orderer: Orderer::default(),
+            queue: VecDeque::new(),
+            accepts: None,
             mask_wait: None,
             facts: None,
         }
@@ -114,12 +126,20 @@ impl Node {
 
     /// Returns the stream for the state machine.
     pub(crate) fn current_facts(&self) -> Facts {
-        let is_open = self.pending.iter().any(|pending| pending.position.is_some()) || !self.locks.is_empty();
+        let is_open = !self.pending.is_empty() || !self.locks.is_empty();
         self.log.facts(self.service.is_held() && !is_open)
     }
 
-    /// Forgets what only the process knows. Returns the commands that had no answer.
-    pub(crate) fn forget(&mut self) -> (Vec<Op>, Vec<Pending>) {
+    /// A process begins: it has no forwards.
+    pub(crate) fn begin_forwards(&mut self, bug: Option<Bug>) {
+        self.forwarder.set_origin(u64::from(self.incarnation) + 1);
+        self.forwarder.plant(bug);
+        self.orderer.plant(bug);
+    }
+
+    /// Forgets what only the process knows. Returns the commands that had no answer: those that
+    /// waited, and those that may have happened.
+    pub(crate) fn forget(&mut self) -> (Vec<Op>, Vec<Op>) {
         self.machine = None;
         self.incarnation += 1;
         (self.is_flushing, self.generation) = (false, 0);
@@ -128,10 +148,15 @@ impl Node {
         self.window.clear();
         self.early.clear();
         self.locks.clear();
-        self.requests.clear();
-        self.ordered.clear();
+        let forwarded = self.forwarder.end();
+        (self.forwarder, self.orderer) = (Forwarder::default(), Orderer::default());
+        self.named.clear();
+        self.queue.clear();
+        (self.peer_accepts, self.accepts) = (None, None);
         (self.mask_wait, self.facts) = (None, None);
-        (self.waiting.drain(..).collect(), std::mem::take(&mut self.pending))
+        let ordered = std::mem::take(&mut self.pending).into_iter().map(|pending| pending.op);
+        let open = forwarded.into_iter().map(|ended| ended.waiting).chain(ordered).collect();
+        (self.waiting.drain(..).collect(), open)
     }
 }
 

@@ -12,6 +12,8 @@ pub(crate) enum Profile {
     /// The link is cut again and again while hosts write and read two blocks, with clocks that run
     /// as differently as they may.
     Lease,
+    /// Hosts use one path after the other while forwards are slow.
+    Paths,
 }
 
 /// A rule that does not hold.
@@ -31,6 +33,12 @@ pub struct Totals {
     pub writes: u64,
     /// Reads that were answered.
     pub reads: u64,
+    /// Those of them that the follower has forwarded.
+    pub forwards: u64,
+    /// Forwards that the sequencer has refused.
+    pub refused: u64,
+    /// Forwards that hosts have given up.
+    pub cancels: u64,
     /// Ends of a process.
     pub crashes: u64,
     /// Faults of other kinds.
@@ -65,6 +73,9 @@ impl Totals {
         self.runs += other.runs;
         self.writes += other.writes;
         self.reads += other.reads;
+        self.forwards += other.forwards;
+        self.refused += other.refused;
+        self.cancels += other.cancels;
         self.crashes += other.crashes;
         self.faults += other.faults;
         self.alone += other.alone;

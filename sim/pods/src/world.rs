@@ -3,6 +3,7 @@
 mod commands;
 mod data;
 mod faults;
+mod forwards;
 mod link;
 mod mediator;
 mod oracle;
@@ -11,14 +12,14 @@ mod process;
 mod scenarios;
 
 use crate::bug::SimBug;
-use crate::fault::Fault;
+use crate::fault::{Fault, Overtaking};
 use crate::history::{BlockHistory, Planned, Value};
 use crate::log::{ALL, BLOCKS, Log};
 use crate::node::{Node, Op};
 use crate::packet::Packet;
 use crate::totals::{Profile, Totals, Violation};
 use pod::{Answer, Epoch, Event, Owner, Question, Register, Role, Side, Stored};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use testing::Rng;
 use types::Period;
 
@@ -44,6 +45,8 @@ enum Task {
     Start { node: usize },
     Fault(Fault),
     Resync { node: usize, incarnation: u32 },
+    Overtake { node: usize, kind: Overtaking },
+    Dead { host: usize, op: Op },
 }
 
 impl Task {
@@ -60,7 +63,7 @@ impl Task {
             | Task::Resync { node, .. } => Some(*node),
             Task::Arrive { to, .. } => Some(*to),
             Task::Connect | Task::AtMediator { .. } | Task::Issue { .. } | Task::Timeout { .. } => None,
-            Task::Start { .. } | Task::Fault(_) => None,
+            Task::Start { .. } | Task::Fault(_) | Task::Overtake { .. } | Task::Dead { .. } => None,
         }
     }
 }
@@ -70,6 +73,12 @@ impl Task {
 struct Host {
     path: usize,
     open: Option<Op>,
+    /// A write that it has given up, and whose end it waits for.
+    aborts: Option<Op>,
+    /// A write that it repeats by way of the other array: its block and value.
+    repeats: Option<(usize, Value)>,
+    /// The block that it writes next.
+    wants: Option<usize>,
 }
 
 /// The link between the arrays.
@@ -81,6 +90,9 @@ struct Link {
     stalled_until: [u64; 2],
     /// When the last message from each array arrives.
     last_arrival: [u64; 2],
+    /// The same for forwards, which have a way of their own.
+    forwards_stalled_until: [u64; 2],
+    last_forward: [u64; 2],
     /// The newest session, and whether it carries messages from each array.
     session: u64,
     is_open: bool,
@@ -101,8 +113,6 @@ pub(crate) struct World {
     histories: Vec<BlockHistory>,
     next_value: Value,
     next_number: u64,
-    /// Writes that their hosts have given up before they were ordered.
-    dead: BTreeSet<Value>,
     are_hosts_done: bool,
     may_wait_for_person: bool,
     last_good: u64,
@@ -150,6 +160,8 @@ impl World {
                 cut_until: [0; 2],
                 stalled_until: [0; 2],
                 last_arrival: [0; 2],
+                forwards_stalled_until: [0; 2],
+                last_forward: [0; 2],
                 session: 0,
                 is_open: false,
                 carries: [true; 2],
@@ -157,11 +169,12 @@ impl World {
             register: Register { epoch: Epoch(0), owner: Owner::Both },
             unreachable_until: [0; 2],
             late_until: 0,
-            hosts: (0..6).map(|host| Host { path: host % 2, open: None }).collect(),
+            hosts: (0..6)
+                .map(|host| Host { path: host % 2, open: None, aborts: None, repeats: None, wants: None })
+                .collect(),
             histories: vec![BlockHistory::new(); BLOCKS],
             next_value: 0,
             next_number: 0,
-            dead: BTreeSet::new(),
             are_hosts_done: false,
             may_wait_for_person: false,
             last_good: 0,
@@ -255,6 +268,8 @@ impl World {
             Task::Start { node } => self.start(node),
             Task::Fault(fault) => self.fault(fault),
             Task::Resync { node, incarnation } => self.resync(node, incarnation),
+            Task::Overtake { node, kind } => self.leave_path(node, kind),
+            Task::Dead { host, op } => self.dead(host, op),
             Task::Flushed { .. } | Task::Answered { .. } | Task::ReadDone { .. } => {}
         }
     }

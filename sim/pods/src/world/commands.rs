@@ -3,8 +3,7 @@
 use super::{MS, SECOND, Task, World};
 use crate::history::{Planned, Value};
 use crate::log::BLOCKS;
-use crate::node::{Forward, Op, Pending};
-use crate::packet::Packet;
+use crate::node::{Op, Pending};
 use crate::totals::Profile;
 use pod::{Changes, Event};
 use types::Period;
@@ -22,9 +21,13 @@ impl World {
         }
         let is_lease = self.profile == Profile::Lease;
         let block = self.rng.index(if is_lease { 2 } else { BLOCKS });
+        // A host repeats a write that may have failed.
+        let wanted = self.hosts[host].repeats.map(|(block, _)| block).or(self.hosts[host].wants.take());
+        let block = wanted.unwrap_or(block);
         // While the link is cut, writes would keep a host from reading.
         let is_reader = is_lease && host >= 3;
         let is_write = !is_reader && self.rng.percent(60) && self.histories[block].open_writes() < MOST_OPEN;
+        let is_write = is_write || wanted.is_some();
         self.next_number += 1;
         let write = is_write.then(|| {
             self.next_value += 1;
@@ -117,18 +120,18 @@ impl World {
             Changes::Hold => false,
             Changes::Serve if self.orders(node) => {
                 if !is_locked {
+                    self.note_direct(node, op);
                     let position = self.order(node, op.block, value, None);
-                    self.nodes[node].pending.push(Pending { op, value, position: Some(position) });
+                    self.nodes[node].pending.push(Pending { op, position });
                 }
                 !is_locked
             }
             Changes::Serve => {
                 let is_follower = self.nodes[node].log.open.is_some_and(|o| o.role == pod::StreamRole::Follower);
-                let Some(session) = self.nodes[node].session.filter(|_| is_follower) else { return false };
-                self.nodes[node].pending.push(Pending { op, value, position: None });
-                let forward = Forward { value, block: op.block, sent: self.now };
-                self.send(node, session, Packet::Forward(forward));
-                true
+                if is_follower {
+                    self.forward(node, op, value);
+                }
+                is_follower
             }
         }
     }
@@ -155,6 +158,10 @@ impl World {
     /// A write is committed.
     pub(super) fn good(&mut self, op: Op) {
         let Some(value) = op.write.filter(|_| self.is_wanted(op)) else { return };
+        if let Some((block, before)) = self.hosts[op.host].repeats.take_if(|(block, _)| *block == op.block) {
+            // From now on, the host counts on this write.
+            self.histories[block].fail(before, value - 1);
+        }
         self.histories[op.block].answer(value);
         self.totals.writes += 1;
         if !self.histories[op.block].is_linearisable() {
@@ -178,29 +185,54 @@ impl World {
 
     /// A command ends with an error, and has had no effect.
     pub(super) fn refuse(&mut self, op: Op, is_path_lost: bool) {
-        if !self.is_wanted(op) {
-            return;
+        if self.end_without_effect(op) {
+            self.next_path(op.host, if is_path_lost { 200 * MS } else { 50 * MS });
         }
-        if let Some(value) = op.write {
-            self.histories[op.block].refuse(value);
-            self.dead.insert(value);
-        }
-        self.hosts[op.host].open = None;
-        self.next_path(op.host, if is_path_lost { 200 * MS } else { 50 * MS });
     }
 
-    /// A command ends with an error, and may have had an effect. The host waits longer than an old
-    /// forward lives before it uses the other path.
+    /// A command ends without an effect. The host repeats it on the same path.
+    pub(super) fn refuse_here(&mut self, op: Op) {
+        if self.end_without_effect(op) {
+            let delay = self.rng.between(20, 70) * MS;
+            self.at(delay, Task::Issue { host: op.host });
+        }
+    }
+
+    fn end_without_effect(&mut self, op: Op) -> bool {
+        let is_wanted = self.is_wanted(op);
+        if is_wanted {
+            self.note(|| format!("host {}: {:?} of block {} is refused", op.host, op.write, op.block));
+            op.write.into_iter().for_each(|value| self.histories[op.block].refuse(value));
+            self.hosts[op.host].open = None;
+        }
+        is_wanted
+    }
+
+    /// A command ends with an error, and may have had an effect. A host that fails over takes
+    /// longer than a young forward lives.
     pub(super) fn lose_command(&mut self, op: Op) {
-        if !self.is_wanted(op) {
-            return;
+        if self.end_undecided(op) {
+            self.next_path(op.host, 250 * MS);
         }
-        if let Some(value) = op.write {
-            self.histories[op.block].fail(value, self.next_value);
-            self.dead.insert(value);
+    }
+
+    /// The same, and the host repeats it on the same path.
+    pub(super) fn lose_here(&mut self, op: Op) {
+        if self.end_undecided(op) {
+            let delay = self.rng.between(20, 70) * MS;
+            self.at(delay, Task::Issue { host: op.host });
         }
-        self.hosts[op.host].open = None;
-        self.next_path(op.host, 1200 * MS);
+    }
+
+    fn end_undecided(&mut self, op: Op) -> bool {
+        let is_wanted = self.is_wanted(op);
+        if is_wanted {
+            let newest = self.next_value;
+            self.note(|| format!("host {}: {:?} of block {} is undecided", op.host, op.write, op.block));
+            op.write.into_iter().for_each(|value| self.histories[op.block].fail(value, newest));
+            self.hosts[op.host].open = None;
+        }
+        is_wanted
     }
 
     /// The array serves nothing: all commands end.
@@ -215,19 +247,12 @@ impl World {
     pub(super) fn timeout(&mut self, host: usize, number: u64) {
         let Some(op) = self.hosts[host].open.filter(|op| op.number == number) else { return };
         let node = self.hosts[host].path;
-        let is_pending = self.nodes[node].pending.iter().any(|pending| pending.op.number == number);
-        if is_pending {
-            self.lose_command(op);
-        } else {
+        let waits = (0..2).any(|node| self.nodes[node].waiting.iter().any(|waiting| waiting.number == number));
+        if waits || op.write.is_none() {
             self.refuse(op, true);
+        } else {
+            self.lose_command(op);
+            self.cancel(node, op);
         }
-    }
-
-    /// Writes that were forwarded wait for their order again when an array continues alone.
-    pub(super) fn take_back_forwards(&mut self, node: usize) {
-        let held = &mut self.nodes[node];
-        let (unordered, ordered): (Vec<_>, Vec<_>) = held.pending.iter().partition(|p| p.position.is_none());
-        held.pending = ordered;
-        held.waiting.extend(unordered.into_iter().map(|pending: Pending| pending.op));
     }
 }

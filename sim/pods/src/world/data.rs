@@ -3,13 +3,10 @@
 use super::{MS, Task, World};
 use crate::history::Value;
 use crate::log::{BLOCKS, Change, Record};
-use crate::node::{Forward, Pending};
+use crate::node::Pending;
 use crate::packet::Packet;
 use pod::{Event, StreamDelta};
-use types::Position;
-
-/// A sequencer drops forwards that are older.
-const OLDEST_FORWARD: u64 = 1000 * MS;
+use types::{Position, RequestId};
 
 impl World {
     /// Sends a record to the peer, and keeps it until the peer has it.
@@ -24,9 +21,10 @@ impl World {
     }
 
     /// Gives a write its position.
-    pub(super) fn order(&mut self, node: usize, block: usize, value: Value, request: Option<Value>) -> Position {
+    pub(super) fn order(&mut self, node: usize, block: usize, value: Value, request: Option<RequestId>) -> Position {
+        let position = self.nodes[node].log.last.next();
+        self.note(|| format!("{node} orders write {value} of block {block} at {position}, for {request:?}"));
         let held = &mut self.nodes[node];
-        let position = held.log.last.next();
         let record = Record { period: held.log.period, position, change: Change::Block(block, value), request };
         held.log.record(record, None);
         held.locks.insert(block, position);
@@ -47,11 +45,6 @@ impl World {
 
     fn follow(&mut self, node: usize, record: Record) {
         let held = &mut self.nodes[node];
-        if let Some(request) = record.request
-            && let Some(pending) = held.pending.iter_mut().find(|pending| pending.value == request)
-        {
-            pending.position = Some(record.position);
-        }
         if record.position <= held.log.last {
             return;
         }
@@ -65,6 +58,9 @@ impl World {
             Change::Block(block, _) => {
                 held.log.record(record, None);
                 held.locks.insert(block, record.position);
+                if let Some(id) = record.request {
+                    self.forward_ordered(node, id, record.position);
+                }
             }
             Change::Note(note) => {
                 let Record { period, position, .. } = record;
@@ -83,19 +79,7 @@ impl World {
             let again: Vec<_> = held.window.iter().filter(|record| record.position > after).copied().collect();
             again.into_iter().for_each(|record| self.send(node, session, Packet::Record(record)));
         } else {
-            let wanted: Vec<_> = held.pending.iter().filter(|p| p.position.is_none()).map(|p| p.value).collect();
-            wanted.into_iter().for_each(|value| self.forward_again(node, value));
-        }
-    }
-
-    /// Forwards a write that its host still wants.
-    pub(super) fn forward_again(&mut self, node: usize, value: Value) {
-        let now = self.now;
-        let held = &self.nodes[node];
-        let wanted = held.pending.iter().find(|pending| pending.value == value && pending.position.is_none());
-        if let (Some(pending), Some(session), false) = (wanted, held.session, self.dead.contains(&value)) {
-            let forward = Forward { value, block: pending.op.block, sent: now };
-            self.send(node, session, Packet::Forward(forward));
+            self.attach_forwards(node);
         }
     }
 
@@ -112,7 +96,7 @@ impl World {
             }
         }
         self.commit(node);
-        self.order_requests(node);
+        self.order_forwards(node);
         self.serve_waiting(node);
     }
 
@@ -121,33 +105,11 @@ impl World {
         let held = &mut self.nodes[node];
         let Some(committed) = held.log.committed() else { return };
         held.locks.retain(|_, position| *position > committed);
-        let is_done = |pending: &Pending| pending.position.is_some_and(|position| position <= committed);
+        let is_done = |pending: &Pending| pending.position <= committed;
         let (done, open): (Vec<_>, Vec<_>) = held.pending.iter().copied().partition(is_done);
         held.pending = open;
         done.into_iter().for_each(|pending| self.good(pending.op));
-    }
-
-    /// Orders the forwards of the peer whose blocks are free.
-    fn order_requests(&mut self, node: usize) {
-        if !self.orders(node) || !self.streams(node) {
-            return;
-        }
-        for forward in std::mem::take(&mut self.nodes[node].requests) {
-            let Forward { value, block, sent } = forward;
-            if self.nodes[node].ordered.contains(&value) {
-                continue;
-            }
-            if self.now.saturating_sub(sent) > OLDEST_FORWARD {
-                if let Some(session) = self.nodes[node].session {
-                    self.send(node, session, Packet::Reject(value));
-                }
-            } else if self.nodes[node].locks.contains_key(&block) {
-                self.nodes[node].requests.push_back(forward);
-            } else {
-                self.nodes[node].ordered.insert(value);
-                self.order(node, block, value, Some(value));
-            }
-        }
+        self.commit_forwards(node, committed);
     }
 
     /// A source sends a block of the delta: a write of the value that it has.

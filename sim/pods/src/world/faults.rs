@@ -1,7 +1,7 @@
 //! Faults, and when they happen.
 
 use super::{MS, SECOND, Task, World, side_of};
-use crate::fault::{Fault, Moment};
+use crate::fault::{Fault, Moment, Overtaking};
 use crate::totals::Profile;
 use pod::{Event, Request};
 
@@ -25,6 +25,10 @@ impl World {
         }
         if self.profile == Profile::Lease {
             self.plan_cuts();
+            return;
+        }
+        if self.profile == Profile::Paths {
+            self.plan_overtaking();
             return;
         }
         if self.rng.percent(50) {
@@ -55,6 +59,19 @@ impl World {
             let offset = self.rng.below(SECOND);
             self.at(at + offset, Task::Fault(fault));
             at += 9 * SECOND;
+        }
+    }
+
+    /// Hosts use one path after the other. Sometimes the session breaks.
+    fn plan_overtaking(&mut self) {
+        let mut at = SETTLED;
+        while at + 7 * SECOND < CALM {
+            let kind = self.rng.pick(&[Overtaking::Reset, Overtaking::Path, Overtaking::Death]);
+            self.at(at, Task::Fault(Fault::Overtake(kind)));
+            at += self.rng.between(3000, 6000) * MS;
+            if self.rng.percent(20) {
+                self.at(at, Task::Fault(Fault::Break));
+            }
         }
     }
 
@@ -176,6 +193,7 @@ impl World {
                     self.crash(node, down, false);
                 }
             }
+            Fault::Overtake(kind) => self.overtake(kind),
             Fault::Reopen(session) => self.reopen(session),
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{MS, SECOND, Task, World};
 use crate::fault::Fault;
-use crate::node::Forward;
 use crate::packet::Packet;
 use pod::{Event, Message};
 
@@ -25,6 +24,7 @@ impl World {
             // A packet that is sent before the other array has the session waits for it.
             let from = 1 - node;
             self.link.last_arrival[from] = self.link.last_arrival[from].max(self.now + delay);
+            self.link.last_forward[from] = self.link.last_forward[from].max(self.now + delay);
         }
     }
 
@@ -47,9 +47,9 @@ impl World {
     fn drop_session_data(&mut self, node: usize) {
         let held = &mut self.nodes[node];
         (held.session, held.streaming) = (None, None);
-        held.requests.clear();
         held.early.clear();
         held.mask_wait = None;
+        self.detach_forwards(node);
     }
 
     /// An array ends a session, or its process has ended. Packets that it has sent still arrive.
@@ -105,8 +105,16 @@ impl World {
         }
         let delay = if self.rng.percent(3) { self.rng.between(1, 60) * MS } else { self.rng.between(100, 3 * MS) };
         let stalled = self.link.stalled_until[from].max(self.now);
-        let arrival = (stalled + delay).max(self.link.last_arrival[from]);
-        self.link.last_arrival[from] = arrival;
+        let arrival = if packet.is_of_forwards() {
+            let stalled = stalled.max(self.link.forwards_stalled_until[from]);
+            let arrival = (stalled + delay).max(self.link.last_forward[from]);
+            self.link.last_forward[from] = arrival;
+            arrival
+        } else {
+            let arrival = (stalled + delay).max(self.link.last_arrival[from]);
+            self.link.last_arrival[from] = arrival;
+            arrival
+        };
         self.at(arrival - self.now, Task::Arrive { to: 1 - from, session, packet });
     }
 
@@ -120,8 +128,14 @@ impl World {
                 Err(error) => self.violate(format!("a message is malformed: {error}")),
             },
             Packet::Record(record) => self.receive_record(node, record),
-            Packet::Forward(forward) => self.receive_forward(node, forward),
-            Packet::Reject(value) => self.forward_again(node, value),
+            Packet::Accepts(clock) => self.receive_accepts(node, session, clock),
+            Packet::Clock(clock) => self.receive_clock(node, session, clock),
+            Packet::Forward(forward) => {
+                self.receive_forward(node, session, forward);
+                self.feed(node, Event::Tick);
+            }
+            Packet::Cancel(id) => self.receive_cancel(node, id),
+            Packet::Outcome(id, outcome) => self.receive_outcome(node, id, outcome),
             Packet::MaskRequest => {
                 let mask = self.nodes[node].log.mask();
                 self.send(node, session, Packet::Mask(mask));
@@ -131,10 +145,5 @@ impl World {
                 self.feed(node, Event::Tick);
             }
         }
-    }
-
-    fn receive_forward(&mut self, node: usize, forward: Forward) {
-        self.nodes[node].requests.push_back(forward);
-        self.feed(node, Event::Tick);
     }
 }

@@ -56,6 +56,7 @@ impl World {
         self.are_hosts_done = true;
         self.run_until(END)?;
         self.check_pause()?;
+        self.check_forwards()?;
         self.check_end()
     }
 

@@ -4,7 +4,9 @@ use super::{MS, Task, World, side_of};
 use crate::fault::Moment;
 use crate::log::{ALL, Change, Record};
 use crate::packet::Packet;
-use pod::{Action, Alert, Changes, Event, Machine, Message, Note, Process, Role, Rule, StreamDelta, StreamGate, Times};
+use pod::{
+    Action, Alert, Changes, Event, Hosts, Machine, Message, Note, Process, Role, Rule, StreamDelta, StreamGate, Times,
+};
 use std::collections::VecDeque;
 
 impl World {
@@ -22,7 +24,9 @@ impl World {
             times: Times::default(),
         };
         let (mut machine, actions) = Machine::start(process, held.clock(now));
-        machine.plant(self.bug.and_then(crate::bug::SimBug::of_machine));
+        let bug = self.bug.and_then(crate::bug::SimBug::of_machine);
+        machine.plant(bug);
+        held.begin_forwards(bug);
         held.machine = Some(machine);
         let incarnation = held.incarnation;
         let stored = held.log.stored().clone();
@@ -36,6 +40,7 @@ impl World {
     pub(super) fn tick(&mut self, node: usize, incarnation: u32) {
         if self.runs(node, incarnation) {
             self.feed(node, Event::Tick);
+            self.tick_forwards(node);
             let pause = self.rng.between(20, 50) * MS;
             self.at(pause, Task::Tick { node, incarnation });
         }
@@ -51,6 +56,7 @@ impl World {
                 let actions = machine.step(event, clock);
                 actions.into_iter().for_each(|action| self.perform(node, action, &mut queue));
             }
+            self.serve_forwards(node);
             self.pump(node);
             let facts = self.nodes[node].current_facts();
             if self.nodes[node].facts == Some(facts) {
@@ -86,7 +92,10 @@ impl World {
             }
             Action::Send { session, message } => self.send_message(node, session, message),
             Action::EndSession(session) => self.end_session(node, session),
-            Action::Close => self.nodes[node].log.close(),
+            Action::Close => {
+                self.nodes[node].log.close();
+                self.close_forwards(node);
+            }
             Action::Begin(new) => self.begin(node, &new, queue),
             Action::Settle => {
                 let settled = self.nodes[node].log.settle();
@@ -114,15 +123,7 @@ impl World {
             }
             Action::Resume { session, after } => self.resume(node, session, after),
             Action::Ask { number, question } => self.ask(node, number, question),
-            Action::Hosts(service) => {
-                if service.changes != self.nodes[node].service.changes {
-                    self.note(|| format!("{node} hosts: {service:?}"));
-                }
-                self.nodes[node].service = service;
-                if service.changes == Changes::Fail {
-                    self.fail_all(node);
-                }
-            }
+            Action::Hosts(service) => self.serve_hosts(node, service),
             Action::Alert(alert) => {
                 self.count(alert);
                 if matches!(alert, Alert::Alone | Alert::Yielded) {
@@ -131,6 +132,17 @@ impl World {
             }
             Action::Refused(..) => {}
         }
+    }
+
+    fn serve_hosts(&mut self, node: usize, service: Hosts) {
+        if service.changes != self.nodes[node].service.changes {
+            self.note(|| format!("{node} hosts: {service:?}"));
+        }
+        self.nodes[node].service = service;
+        if service.changes == Changes::Fail {
+            self.fail_all(node);
+        }
+        self.serve_forwards(node);
     }
 
     fn send_message(&mut self, node: usize, session: u64, message: Message) {
@@ -169,13 +181,8 @@ impl World {
             Ok(last) => {
                 let held = &mut self.nodes[node];
                 held.window.clear();
-                held.ordered.clear();
-                held.requests.clear();
                 if new.last.is_some() {
                     held.locks.clear();
-                }
-                if new.gate == StreamGate::Local && new.role == pod::StreamRole::Sequencer {
-                    self.take_back_forwards(node);
                 }
                 queue.push_back(Event::Stream(self.nodes[node].current_facts()));
                 queue.push_back(Event::Began { period: new.period, last });
@@ -253,7 +260,7 @@ impl World {
         self.orders_stream(node) && held.service.changes == Changes::Serve && !held.log.awaits_tail
     }
 
-    fn orders_stream(&self, node: usize) -> bool {
+    pub(super) fn orders_stream(&self, node: usize) -> bool {
         self.nodes[node].log.open.is_some_and(|open| open.role == pod::StreamRole::Sequencer)
     }
 
@@ -283,7 +290,7 @@ impl World {
         self.nodes[node].stopped_until = 0;
         self.end_session(node, session);
         waiting.into_iter().for_each(|op| self.refuse(op, true));
-        pending.into_iter().for_each(|pending| self.lose_command(pending.op));
+        pending.into_iter().for_each(|op| self.lose_command(op));
         self.at(down, Task::Start { node });
     }
 }
