@@ -32,6 +32,17 @@ pub enum DiskError {
     Io(String),
 }
 
+/// A read that bypasses the page cache and that no thread waits for.
+pub struct DirectRead {
+    /// First byte on the drive.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// Receives the bytes, or `None` if they have to be read in another way. Runs on a thread that
+    /// completes many reads, so it must not block.
+    pub done: Box<dyn FnOnce(Option<Vec<u8>>) + Send>,
+}
+
 /// A drive. Several threads may call it; callers must not overlap their accesses.
 pub trait Disk: Send + Sync {
     /// Addressable bytes. Bytes that were never written read as unspecified values.
@@ -41,6 +52,12 @@ pub trait Disk: Send + Sync {
     /// Like [`Disk::read_at`], but returns false instead of waiting for the medium.
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
         self.read_at(offset, buffer).map(|()| true)
+    }
+    /// Starts a read that bypasses the page cache. Does not block. Returns false, and drops the
+    /// read, if the drive does not take it: it supports none, the bytes are in the page cache, or
+    /// too many are under way.
+    fn start_read(&self, _read: DirectRead) -> bool {
+        false
     }
     /// Reads that may be under way at the same time with profit. 1: the callers read one after the
     /// other, in an order that depends on nothing else.

@@ -1,17 +1,21 @@
 //! A drive that is a file or a block device of the operating system.
 //!
-//! Volatile writes and all reads use the page cache. Durable writes bypass it where the file system
+//! Volatile writes and most reads use the page cache; [`Disk::start_read`] bypasses it after
+//! [`FileDisk::enable_direct_reads`]. Durable writes bypass it where the file system
 //! allows that (`O_DIRECT`), so that a flush of the log does not wait for data that is being
 //! destaged.
 
-use crate::disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
+use crate::direct_reads::DirectReads;
+use crate::disk::{DURABLE_ALIGNMENT, DirectRead, Disk, DiskError, Durability};
+use crate::page_cache::{Residency, residency};
 use parking_lot::Mutex;
-use rustix::fs::{Advice, FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The most parts of one vectored write (IOV_MAX).
@@ -24,6 +28,9 @@ const BOUNCE_BYTES: usize = 1 << 20;
 const MAX_BOUNCES: usize = 16;
 /// Buffers that are kept for later writes.
 const KEPT_BOUNCES: usize = 8;
+
+/// The types of file systems in memory: tmpfs and ramfs (statfs(2)).
+const MEMORY_MAGIC: [u64; 2] = [0x0102_1994, 0x8584_58F6];
 
 /// Size of the blocks of [`FileDisk::read_uncached`] and [`FileDisk::write_uncached`], in bytes.
 const UNCACHED_BYTES: usize = DURABLE_ALIGNMENT as usize;
@@ -67,6 +74,7 @@ pub struct FileDisk {
     has_lost_writes: AtomicBool,
     /// Buffers that no write uses.
     bounces: Mutex<Vec<Bounce>>,
+    direct_reads: OnceLock<DirectReads>,
 }
 
 impl FileDisk {
@@ -110,6 +118,7 @@ impl FileDisk {
             keeps_space: AtomicBool::new(false),
             has_lost_writes: AtomicBool::new(false),
             bounces: Mutex::new(vec![Bounce::new()]),
+            direct_reads: OnceLock::new(),
         };
         let length = disk.length()?;
         let size = if size == 0 { length } else { size };
@@ -140,6 +149,29 @@ impl FileDisk {
     /// Returns true for a block device, false for a file.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
+    }
+
+    /// Lets [`Disk::start_read`] bypass the page cache from now on, for bytes that it does not
+    /// hold.
+    ///
+    /// # Errors
+    /// The part that the system lacks, as text.
+    pub fn enable_direct_reads(&self) -> Result<(), String> {
+        if self.direct_reads.get().is_some() {
+            return Ok(());
+        }
+        let Some(direct) = &self.direct else { return Err("the file system refuses O_DIRECT".into()) };
+        // Opens with O_DIRECT, and uses the page cache nevertheless, which is its storage.
+        let is_memory = rustix::fs::fstatfs(direct).is_ok_and(|stat| MEMORY_MAGIC.contains(&(stat.f_type as u64)));
+        if is_memory {
+            return Err("the file system is in memory".into());
+        }
+        residency(&self.cached, 0, DURABLE_ALIGNMENT).map_err(|error| format!("cachestat: {error}"))?;
+        let own = direct.try_clone().map_err(|error| format!("dup: {error}"))?;
+        let started = DirectReads::start(own, direct_alignment(direct))?;
+        // A second caller has started its own at the same time: the first one stays.
+        let _ = self.direct_reads.set(started);
+        Ok(())
     }
 
     /// Reads 4096 bytes from the medium, so that the result includes writes by other machines. Uses
@@ -287,6 +319,13 @@ impl Disk for FileDisk {
 
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
         let length = buffer.len();
+        // The attempt would begin to read bytes into the page cache that are not there.
+        if self.direct_reads.get().is_some()
+            && length > 0
+            && residency(&self.cached, offset, length as u64) != Ok(Residency::Whole)
+        {
+            return Ok(false);
+        }
         match rustix::io::preadv2(&self.cached, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
             Ok(count) => Ok(count == length),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
@@ -294,6 +333,13 @@ impl Disk for FileDisk {
             Err(Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(disk_error(error)),
         }
+    }
+
+    fn start_read(&self, read: DirectRead) -> bool {
+        let Some(direct) = self.direct_reads.get() else { return false };
+        // A thread soon has bytes that are cached or being read ahead. Bytes that are not on the
+        // drive yet would have to be written first.
+        residency(&self.cached, read.offset, read.bytes as u64) == Ok(Residency::OnDrive) && direct.submit(read)
     }
 
     fn parallel_reads(&self) -> usize {
@@ -374,6 +420,13 @@ impl Disk for FileDisk {
         }
         Ok(())
     }
+}
+
+/// Returns the alignment of offsets and lengths of direct reads, in bytes.
+fn direct_alignment(direct: &OwnedFd) -> u64 {
+    let stat = rustix::fs::statx(direct, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let known = stat.ok().map(|stat| u64::from(stat.stx_dio_offset_align));
+    known.filter(|bytes| bytes.is_power_of_two() && *bytes <= DURABLE_ALIGNMENT).unwrap_or(DURABLE_ALIGNMENT)
 }
 
 /// Discards a range of a block device.

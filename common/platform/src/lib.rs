@@ -3,6 +3,7 @@
 
 mod append;
 pub mod clock;
+mod direct_reads;
 mod disk;
 mod file_disk;
 pub mod files;
@@ -13,13 +14,14 @@ mod log_limit;
 pub mod machine;
 pub mod memory;
 pub mod net;
+mod page_cache;
 pub mod process;
 pub mod random;
 mod supervisor;
 mod temporary;
 
 pub use append::AppendFile;
-pub use disk::{DURABLE_ALIGNMENT, Disk, DiskError, Durability};
+pub use disk::{DURABLE_ALIGNMENT, DirectRead, Disk, DiskError, Durability};
 pub use file_disk::{FileDisk, peek};
 pub use local_file::LocalFile;
 pub use log_file::LogFile;

@@ -4,14 +4,21 @@ use crate::files;
 use std::path::Path;
 
 /// Returns the bytes of memory available to this process: those of the machine, or of its container
-/// (cgroup v2) if that has less. Returns `None` if the system reports neither.
+/// or service (cgroup v2) if that has less. Returns `None` if the system reports neither.
 pub fn total() -> Option<u64> {
     let machine = read("/proc/meminfo").and_then(|text| machine(&text));
-    let container = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok());
-    match (machine, container) {
-        (Some(machine), Some(container)) => Some(u64::min(machine, container)),
-        (machine, container) => machine.or(container),
-    }
+    let groups = read("/proc/self/cgroup").map(|text| groups(&text)).unwrap_or_default();
+    let limits = groups.iter().filter_map(|path| read(path)?.trim().parse().ok());
+    limits.chain(machine).min()
+}
+
+/// Returns the files with the limits of the process's control group and of those above it, from the
+/// text of `/proc/self/cgroup`. In a container the path is `/`, or one that it cannot see.
+fn groups(text: &str) -> Vec<String> {
+    let own = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let above = own.match_indices('/').map(|(end, _)| &own[..end]);
+    let paths = [""].into_iter().chain(above).chain([own]);
+    paths.map(|path| format!("/sys/fs/cgroup/{path}/memory.max")).collect()
 }
 
 /// Buffers of at least this size return to the system as soon as they are freed.
@@ -60,6 +67,13 @@ fn machine(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_all_groups_above_count() {
+        let files = |text| groups(text).join(" ").replace("/sys/fs/cgroup", "").replace("/memory.max", "");
+        assert_eq!(files("1:cpu:/x\n0::/system.slice/ibid.service\n"), "/ /system.slice /system.slice/ibid.service");
+        assert_eq!((files("0::/\n"), files("")), ("/ /".to_owned(), "/ /".to_owned()));
+    }
 
     #[test]
     fn meminfo_is_parsed_in_kibibytes() {
