@@ -142,7 +142,9 @@ impl StretchedPods {
 
     /// Ends the service of the pods, and what this value has of others that have it.
     fn end(&self) {
-        if let Some(pods) = self.pods.write().take() {
+        // Not in the condition, which would hold the lock: a pod that ends asks for its ports.
+        let pods = self.pods.write().take();
+        if let Some(pods) = pods {
             pods.stop();
         }
         *self.is_reserved.lock() = None;
