@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from .procs import Failed, run
@@ -46,6 +47,42 @@ def fetch(names: list[str], debs: Path) -> set[str]:
         for name in names:
             run([*quiet, name], limit=300, check=False, cwd=debs)
     return {deb.name.split("_")[0] for deb in debs.glob("*.deb")}
+
+
+# Dependencies that a test guest does not need.
+UNWANTED = (
+    r"(python|libpython|perl|libperl|debconf|cdebconf|adduser|dpkg|usrmerge|usr-is-merged|mailcap|media-types"
+    r"|mime-support|install-info|libicu|systemd(?!.*lib)|original-awk|gawk|.*-perl|passwd|libpam"
+    r"|dracut|initramfs-tools|tiny-initramfs|klibc|libklibc|cpio|linux-base|libelogind).*"
+)
+
+
+def system(names: list[str], into: Path, unwanted: str = UNWANTED) -> Path:
+    """Downloads packages and all their dependencies and makes a root folder of them. `into` must be empty."""
+    root, debs = into / "root", into / "debs"
+    debs.mkdir(parents=True)
+    no = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
+    closure = run(["apt-cache", "depends", "--recurse", *no, *names]).stdout
+    every = sorted({n for n in re.findall(r"^(\w\S*)$", closure, re.M) if not re.fullmatch(unwanted, n)} | set(names))
+    if lost := set(names) - fetch(every, debs):
+        raise Failed(f"apt-get cannot download {' '.join(sorted(lost))}; try apt-get update")
+    for folder in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / folder).mkdir(parents=True)
+        (root / folder).symlink_to(f"usr/{folder}")
+    for deb in sorted(debs.glob("*.deb")):
+        archive = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "--keep-directory-symlink", "-C", str(root)], stdin=archive.stdout, check=True)
+        archive.wait()
+    shutil.rmtree(debs)
+    for folder in ("proc", "sys", "dev", "run", "tmp", "mnt", "root"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name, text in (
+        ("passwd", "root:x:0:0:root:/tmp:/bin/bash\n"),
+        ("group", "root:x:0:\n"),
+        ("nsswitch.conf", "passwd: files\n"),
+    ):
+        (root / "etc" / name).write_text(text)
+    return root
 
 
 def library_path(root: Path) -> str:

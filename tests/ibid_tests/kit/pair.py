@@ -34,7 +34,7 @@ def wait(what: str, is_so: Callable[[], bool], limit: float = LIMIT) -> float:
 class Pair:
     """Arrays alpha and beta, and a mediator, as processes. As a context manager all are killed at the end."""
 
-    def __init__(self, bin_dir: Path, base: Path, capacity: str = "4GiB"):
+    def __init__(self, bin_dir: Path, base: Path, capacity: str = "4GiB", portals: int = 1):
         base.mkdir(parents=True, exist_ok=True)
         self.dir = Path(tempfile.mkdtemp(prefix="pair-", dir=base))
         self.ibid = str(bin_dir / "ibid")
@@ -45,7 +45,7 @@ class Pair:
             Array(
                 bin_dir,
                 capacity=capacity,
-                portals=1,
+                portals=portals,
                 base=self.dir / name,
                 args=["--name", name, "--number", str(number), "--link", link],
             )

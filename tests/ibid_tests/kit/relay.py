@@ -1,4 +1,4 @@
-"""A TCP relay, so that a guest on a tap device reaches a server that listens on loopback only."""
+"""A TCP relay: a guest on a tap device reaches a server that listens on loopback only, and a way can be cut."""
 
 from __future__ import annotations
 
@@ -14,17 +14,36 @@ class Relay:
         self.to_port = to_port
         self.listener = socket.create_server((address, 0))
         self.port = self.listener.getsockname()[1]
+        self.ends: list[socket.socket] = []
+        self.is_cut = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.listener.accept()
-                far = socket.create_connection(("127.0.0.1", self.to_port))
+                try:
+                    far = None if self.is_cut else socket.create_connection(("127.0.0.1", self.to_port))
+                except OSError:
+                    far = None
+                if not far:
+                    near.close()
+                    continue
+                self.ends += [near, far]
                 for s in (near, far):
                     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 for ends in ((near, far), (far, near)):
                     threading.Thread(target=_pump, args=ends, daemon=True).start()
+
+    def cut(self) -> None:
+        """Ends all connections, and new ones at once, until `join`."""
+        self.is_cut = True
+        while self.ends:
+            with contextlib.suppress(OSError):
+                self.ends.pop().shutdown(socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        self.is_cut = False
 
     def __enter__(self):
         return self

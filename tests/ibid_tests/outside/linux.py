@@ -39,11 +39,6 @@ WANTED = [
     "grep",
     "sed",
 ]
-# Dependencies of the packages above that the guest does not need.
-UNWANTED = re.compile(
-    r"(python|libpython|perl|libperl|debconf|cdebconf|adduser|dpkg|usrmerge|usr-is-merged|mailcap|media-types"
-    r"|mime-support|install-info|libicu|systemd(?!.*lib)|original-awk|gawk|udev$|.*-perl|passwd|libpam).*"
-)
 GUEST_SECONDS = 300
 MEMORY = 384
 
@@ -68,29 +63,12 @@ def build(cache: Path) -> Path:
     if done.exists() and done.read_text() == recipe:
         return root
     shutil.rmtree(cache, ignore_errors=True)
-    debs = cache / "debs"
-    debs.mkdir(parents=True)
-    no = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
-    closure = run_command(["apt-cache", "depends", "--recurse", *no, *WANTED]).stdout
-    names = sorted({n for n in re.findall(r"^(\w\S*)$", closure, re.M) if not UNWANTED.fullmatch(n)} | set(WANTED))
-    if lost := set(WANTED) - packages.fetch(names, debs):
-        raise Skip(f"apt-get cannot download {' '.join(sorted(lost))}")
-    for folder in ("bin", "sbin", "lib", "lib64"):
-        (root / "usr" / folder).mkdir(parents=True)
-        (root / folder).symlink_to(f"usr/{folder}")
-    for deb in sorted(debs.glob("*.deb")):
-        archive = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "--keep-directory-symlink", "-C", str(root)], stdin=archive.stdout, check=True)
-        archive.wait()
-    shutil.rmtree(debs)
-    for folder in ("proc", "sys", "dev", "run", "tmp", "mnt", "etc/iscsi", "var/lib/iscsi", "usr/share/guest"):
+    try:
+        packages.system(WANTED, cache, f"({packages.UNWANTED}|udev)")
+    except Failed as e:
+        raise Skip(str(e)) from None
+    for folder in ("etc/iscsi", "var/lib/iscsi", "usr/share/guest"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    for name, text in (
-        ("passwd", "root:x:0:0:root:/tmp:/bin/bash\n"),
-        ("group", "root:x:0:\n"),
-        ("nsswitch.conf", "passwd: files\n"),
-    ):
-        (root / "etc" / name).write_text(text)
     shutil.copy(root / "etc/iscsi/iscsid.conf", root / "usr/share/guest/iscsid.conf")
     link_modules(root)
     run_command(["cc", "-O2", "-shared", "-fPIC", "-o", str(root / "xstate.so"), str(HERE / "xstate.c")])
