@@ -28,6 +28,7 @@
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
 #   make pod-soak         a pod on two arrays under a verifying load: kills, stopped processes, cuts, a lost mediator   (ROUNDS=..., SEED=...)
+#   make pod-soak-linux   the same with a Linux guest and its multipath as the host, 100 faults   (ROUNDS=..., SEED=...)
 #   make pods-model       the pod protocol: large bounds, planted bugs, 200 000 histories (about 30 minutes, 12 GB of memory)
 #   make fresh            `make demo` on minimal Debian 12, 13 and Ubuntu 24.04, in chroots   (ARGS='--setup-only debian-13')
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
@@ -47,8 +48,9 @@ CRASHES ?= 100000
 SEED ?= 1
 # A slice of the crash campaign in every test run, with seeds derived from the commit and printed.
 SLICE ?= 5000
-# Faults of `make pod-soak`.
-ROUNDS ?= 64
+# Faults of `make pod-soak` and `make pod-soak-linux`.
+pod-soak: ROUNDS ?= 64
+pod-soak-linux: ROUNDS ?= 100
 REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 # Recorded in the reports of the lab.
 export IBID_REVISION := $(REVISION)
@@ -60,7 +62,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak crash-campaign pods-model fresh fuzz help
+.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak pod-soak-linux crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -185,6 +187,11 @@ pod-soak:
 	@scripts/setup.sh demo
 	cargo build --release --package ibid --package ibid-host
 	scripts/pod_soak.py --bin $(BIN) --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+pod-soak-linux:
+	@scripts/setup.sh test
+	cargo build --release --package ibid --package ibid-host
+	scripts/pod_soak_linux.py --bin $(BIN) --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 pods-model:
 	@scripts/setup.sh build

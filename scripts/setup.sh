@@ -31,6 +31,8 @@ need_test() {
     need iscsi-test-cu libiscsi-bin
     need qemu-img qemu-utils
     compgen -G '/usr/lib/*/qemu/block-iscsi.so' >/dev/null || missing+=(qemu-block-extra)
+    # The guest of the suite 'multipath'. Without it, the suite is skipped.
+    [ "$(uname -m)" != x86_64 ] || need qemu-system-x86_64 qemu-system-x86
     need strace strace
     need ip iproute2
     need dpkg-deb dpkg

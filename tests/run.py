@@ -23,6 +23,7 @@
   hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
   management    py-pure-client: flows, and every call that reads; modules of Ansible, each twice
   console       the web console in a browser
+  multipath     a Linux guest with multipath (QEMU): two portals of one array, then two arrays, with faults
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
@@ -65,6 +66,7 @@ from ibid_tests.outside import (
     links,
     linux,
     management,
+    multipath,
     offload,
     pods,
     pods_admin,
@@ -89,6 +91,7 @@ SUITES = {
     "links": links.run,
     "pods": pods.run,
     "pods-admin": pods_admin.run,
+    "multipath": multipath.run,
     "device": device.run,
     "esx": esx.run,
     "datastore": datastore.run,
@@ -101,7 +104,7 @@ STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.
 TERSE = {"conformance"}
 # Suites that run beside the others: their arrays wait for leases, timeouts, restarts or clients most of the time.
-BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods", "pods-admin"}
+BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods", "pods-admin", "multipath"}
 PRINTING = threading.Lock()
 
 
