@@ -3,7 +3,7 @@
 use crate::cipher::{UNIT_BYTES, XtsCipher};
 use crate::key::ArrayKey;
 use ondisk::SUPERBLOCK_AREA_BYTES;
-use platform::{Disk, DiskError, Durability};
+use platform::{DirectRead, Disk, DiskError, Durability};
 use std::sync::{Arc, OnceLock};
 
 /// Data unit of the cipher in bytes. A drive writes a sector as a whole, so a write that power
@@ -21,48 +21,20 @@ const MOST_REGIONS: u64 = 256;
 /// as probable as guessing a key of 4096 bits.
 pub struct EncryptedDisk {
     disk: Arc<dyn Disk>,
+    ciphers: Arc<Ciphers>,
+}
+
+/// The ciphers of the regions, each made when it is used first.
+struct Ciphers {
     key: ArrayKey,
-    ciphers: Box<[OnceLock<XtsCipher>]>,
+    regions: Box<[OnceLock<XtsCipher>]>,
 }
 
 impl EncryptedDisk {
     /// Encrypts the drive with this key.
     pub fn new(disk: Arc<dyn Disk>, key: ArrayKey) -> Self {
-        Self { disk, key, ciphers: (0..MOST_REGIONS).map(|_| OnceLock::new()).collect() }
-    }
-
-    /// Calls `run` with each unit of `bytes`, its cipher, and its number in the region. `offset` is
-    /// the place of `bytes` on the drive. Both consist of whole units.
-    fn for_units(
-        &self,
-        offset: u64,
-        bytes: &mut [u8],
-        run: impl Fn(&XtsCipher, u64, &mut [u8; UNIT_BYTES]),
-    ) -> Result<(), DiskError> {
-        let mut at = offset;
-        for unit in bytes.as_chunks_mut().0 {
-            let region = at / REGION;
-            let cipher = usize::try_from(region).ok().and_then(|region| self.ciphers.get(region));
-            let Some(cipher) = cipher else {
-                return Err(DiskError::Io(format!("encryption ends at {} TiB", MOST_REGIONS)));
-            };
-            let cipher = cipher.get_or_init(|| self.key.cipher(region));
-            run(cipher, at % REGION / UNIT, unit);
-            at += UNIT;
-        }
-        Ok(())
-    }
-
-    fn decrypt(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
-        self.for_units(offset, bytes, |cipher, number, unit| {
-            if *unit != [0; UNIT_BYTES] {
-                cipher.decrypt(number, unit);
-            }
-        })
-    }
-
-    fn encrypt(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
-        self.for_units(offset, bytes, XtsCipher::encrypt)
+        let regions = (0..MOST_REGIONS).map(|_| OnceLock::new()).collect();
+        Self { disk, ciphers: Arc::new(Ciphers { key, regions }) }
     }
 
     /// Reads with `read`, which returns false if it would wait, and decrypts.
@@ -86,18 +58,54 @@ impl EncryptedDisk {
         if (start, end) == (from, to) {
             let is_read = read(from, buffer)?;
             if is_read {
-                self.decrypt(from, buffer)?;
+                self.ciphers.decrypt(from, buffer)?;
             }
             return Ok(is_read);
         }
         let mut units = vec![0; (end - start) as usize];
         let is_read = read(start, &mut units)?;
         if is_read {
-            self.decrypt(start, &mut units)?;
+            self.ciphers.decrypt(start, &mut units)?;
             let skipped = (from - start) as usize;
             buffer.copy_from_slice(&units[skipped..skipped + buffer.len()]);
         }
         Ok(is_read)
+    }
+}
+
+impl Ciphers {
+    /// Calls `run` with each unit of `bytes`, its cipher, and its number in the region. `offset` is
+    /// the place of `bytes` on the drive. Both consist of whole units.
+    fn for_units(
+        &self,
+        offset: u64,
+        bytes: &mut [u8],
+        run: impl Fn(&XtsCipher, u64, &mut [u8; UNIT_BYTES]),
+    ) -> Result<(), DiskError> {
+        let mut at = offset;
+        for unit in bytes.as_chunks_mut().0 {
+            let region = at / REGION;
+            let cipher = usize::try_from(region).ok().and_then(|region| self.regions.get(region));
+            let Some(cipher) = cipher else {
+                return Err(DiskError::Io(format!("encryption ends at {} TiB", MOST_REGIONS)));
+            };
+            let cipher = cipher.get_or_init(|| self.key.cipher(region));
+            run(cipher, at % REGION / UNIT, unit);
+            at += UNIT;
+        }
+        Ok(())
+    }
+
+    fn decrypt(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+        self.for_units(offset, bytes, |cipher, number, unit| {
+            if *unit != [0; UNIT_BYTES] {
+                cipher.decrypt(number, unit);
+            }
+        })
+    }
+
+    fn encrypt(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+        self.for_units(offset, bytes, XtsCipher::encrypt)
     }
 }
 
@@ -119,6 +127,18 @@ impl Disk for EncryptedDisk {
         self.read(offset, buffer, |offset, buffer| self.disk.try_read_at(offset, buffer))
     }
 
+    fn start_read(&self, read: DirectRead) -> bool {
+        let DirectRead { offset, bytes, done } = read;
+        let is_whole = offset.is_multiple_of(UNIT) && (bytes as u64).is_multiple_of(UNIT);
+        if !is_whole || clear_bytes(offset, bytes) > 0 {
+            return false;
+        }
+        let ciphers = self.ciphers.clone();
+        let decrypted = move |mut read: Vec<u8>| ciphers.decrypt(offset, &mut read).is_ok().then_some(read);
+        let done = move |read: Option<Vec<u8>>| done(read.and_then(decrypted));
+        self.disk.start_read(DirectRead { offset, bytes, done: Box::new(done) })
+    }
+
     fn parallel_reads(&self) -> usize {
         self.disk.parallel_reads()
     }
@@ -136,7 +156,7 @@ impl Disk for EncryptedDisk {
         if !(secret.is_empty() || is_whole) {
             return Err(DiskError::Io(format!("a write of {} bytes at {from} is not of whole sectors", secret.len())));
         }
-        self.encrypt(from, secret)?;
+        self.ciphers.encrypt(from, secret)?;
         self.disk.write_at(offset, &[&bytes], durability)
     }
 

@@ -246,6 +246,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let Shared { log, writes, flushes, works, upkeep, .. } = &*self.shared;
         [log, writes, flushes, works, upkeep].into_iter().for_each(Queue::close);
+        self.shared.reads.await_direct();
         self.shared.reads.close();
         for background in [&self.shared.background, &self.shared.watch] {
             background.end(|| drop(self.shared.inner.lock()));
@@ -257,6 +258,7 @@ impl Drop for Engine {
             }
         }
         self.shared.reads.join();
+        self.shared.reads.await_direct();
     }
 }
 

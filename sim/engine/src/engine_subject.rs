@@ -167,6 +167,7 @@ impl SimSubject for EngineSubject {
             Some(segment_bytes / 2),
         ]);
         options.recompress_after = Rng::part(rng.clone().next_u64(), 5).pick(&[None, None, Some(0), Some(1)]);
+        options.read_cache = Rng::part(rng.clone().next_u64(), 8).pick(&[0, 0, 0, 1 << 20]);
         let space = (is_small && rng.percent(30)).then(|| geometry.capacity - rng.below(segments / 2) * segment_bytes);
         EngineSetup { geometry, options, space, is_small, bug: None }
     }

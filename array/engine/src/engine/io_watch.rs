@@ -2,7 +2,7 @@
 
 use crate::service::SlowIo;
 use parking_lot::Mutex;
-use platform::{Disk, DiskError, Durability, clock};
+use platform::{DirectRead, Disk, DiskError, Durability, clock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -132,6 +132,21 @@ impl Disk for TimedDisk {
     fn try_read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<bool, DiskError> {
         // Does not wait for the medium.
         self.disk.try_read_at(offset, buffer)
+    }
+
+    fn start_read(&self, read: DirectRead) -> bool {
+        let DirectRead { offset, bytes, done } = read;
+        let slot = self.watch.begin("read", offset, bytes as u64);
+        let watch = self.watch.clone();
+        let done = move |bytes: Option<Vec<u8>>| {
+            watch.end(slot);
+            done(bytes);
+        };
+        let is_started = self.disk.start_read(DirectRead { offset, bytes, done: Box::new(done) });
+        if !is_started {
+            self.watch.end(slot);
+        }
+        is_started
     }
 
     fn parallel_reads(&self) -> usize {

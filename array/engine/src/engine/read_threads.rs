@@ -1,16 +1,18 @@
-//! Executes reads: many at a time, each on a thread of its own, started on demand.
+//! Executes reads: many at a time, each on a thread of its own, started on demand. Reads whose
+//! bytes go into the read cache need no thread if the drive takes them ([`Disk::start_read`]).
+//!
+//! [`Disk::start_read`]: platform::Disk::start_read
 //!
 //! A read plan that needs several places of the drive reads them at the same time. The thread that
 //! reads the last of them finishes the plan: it compares checksums, decompresses and replies.
 
 use super::read_queue::{Begun, Caller, Kind};
-use super::reads::{FIRST_THREADS, PlaceSet, Read, Reader, Reads};
+use super::reads::{FIRST_THREADS, PlaceSet, Read, Reader};
 use super::{Shared, spawn};
-use crate::machine::{Core, Io, Place, ReadPlan, Urgency, perform};
+use crate::machine::{Io, Place, PlaceRead, ReadPlan, Urgency, perform};
 use crate::service::{OpError, Reply};
-use parking_lot::Mutex;
+use platform::DirectRead;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl Shared {
     /// Starts the first threads.
@@ -21,11 +23,11 @@ impl Shared {
 
     /// Executes a read for a host unless that would block. `None` if it would, or is likely to.
     pub(super) fn try_read(&self, plan: &ReadPlan) -> Option<Result<Reply, OpError>> {
-        let Reads { queue, trial, .. } = &self.reads;
+        let trial = &self.reads.trial;
         if !plan.needs_drive() {
             return plan.try_execute(&*self.disk);
         }
-        if !trial.is_due(|| queue.host_reads()) {
+        if !trial.is_due(|| self.reads.host_reads()) {
             return None;
         }
         let result = plan.try_execute(&*self.disk);
@@ -46,19 +48,37 @@ impl Shared {
             }
             Reader::Fetch(_, plan) | Reader::Host(plan, _) => plan,
         };
-        let (kind, places) = (Kind::Host, plan.places());
-        if places.len() <= 1 {
+        let (is_kept, places) = (plan.is_kept(), plan.places());
+        if places.is_empty() || (places.len() == 1 && !is_kept) {
             let bytes = places.first().map_or(0, |place| place.bytes);
-            return self.queue_read(kind, bytes, Read::Whole(reader), caller);
+            return self.queue_read(Kind::Host, bytes, Read::Whole(reader), caller);
         }
-        let set = Arc::new(PlaceSet {
-            reader: Mutex::new(Some(reader)),
-            reads: Mutex::new(Vec::with_capacity(places.len())),
-            left: AtomicUsize::new(places.len()),
-        });
+        let set = Arc::new(PlaceSet::new(reader, places.len()));
         for place in places {
-            self.queue_read(kind, place.bytes, Read::Part(set.clone(), place), caller);
+            if !(is_kept && self.read_directly(&set, place)) {
+                self.queue_read(Kind::Host, place.bytes, Read::Part(set.clone(), place), caller);
+            }
         }
+    }
+
+    /// Starts the read of a place past the page cache. False if it cannot.
+    fn read_directly(&self, set: &Arc<PlaceSet>, place: Place) -> bool {
+        let Some(shared) = self.this.upgrade() else { return false };
+        let set = set.clone();
+        let done = move |bytes: Option<Vec<u8>>| {
+            match bytes {
+                Some(bytes) => shared.place_read(&set, (place, Ok(bytes)), Whole::Queued),
+                None => shared.queue_read(Kind::Host, place.bytes, Read::Part(set, place), Caller::Other),
+            }
+            shared.reads.direct_ended();
+        };
+        self.reads.direct_begins();
+        let read = DirectRead { offset: place.offset, bytes: place.bytes, done: Box::new(done) };
+        let is_started = self.disk.start_read(read);
+        if !is_started {
+            self.reads.direct_ended();
+        }
+        is_started
     }
 
     /// Issues read-ahead for what a plan will read. Does not block.
@@ -112,25 +132,39 @@ impl Shared {
         }
     }
 
-    /// Reads one of several places. The last one finishes the plan.
+    /// Reads one of several places.
     fn read_part(&self, set: &PlaceSet, place: Place) {
         let mut bytes = vec![0; place.bytes];
         let result = self.disk.read_at(place.offset, &mut bytes).map(|()| bytes);
-        set.reads.lock().push((place, result));
-        if set.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        let reads = std::mem::take(&mut *set.reads.lock());
-        let Some(reader) = set.reader.lock().take() else { return };
-        let (Reader::Fetch(_, plan) | Reader::Host(plan, _)) = &reader else { return self.read_whole(reader) };
-        let Some(result) = plan.finish(reads) else { return self.read_whole(reader) };
-        match reader {
-            Reader::Fetch(id, _) => self.locked_by(Caller::Reader, |core| {
+        self.place_read(set, (place, result), Whole::Now);
+    }
+
+    /// A place was read. The last one finishes the plan. `whole` says how the plan is executed if
+    /// its places do not suffice.
+    fn place_read(&self, set: &PlaceSet, read: PlaceRead, whole: Whole) {
+        let Some((reader, reads)) = set.add(read) else { return };
+        let finished = match &reader {
+            Reader::Fetch(_, plan) | Reader::Host(plan, _) => plan.finish(reads),
+            Reader::Io(..) => None,
+        };
+        let caller = if whole == Whole::Now { Caller::Reader } else { Caller::Other };
+        match (reader, finished) {
+            (Reader::Fetch(id, _), Some(result)) => self.locked_by(caller, |core| {
                 core.fetched(id, result);
-                Core::kick(core);
+                core.kick();
             }),
-            Reader::Host(_, submitter) => self.complete(&submitter, result),
-            Reader::Io(..) => {}
+            (Reader::Host(_, submitter), Some(result)) => self.complete(&submitter, result),
+            (reader, _) if whole == Whole::Now => self.read_whole(reader),
+            (reader, _) => self.queue_read(Kind::Host, 0, Read::Whole(reader), caller),
         }
     }
+}
+
+/// How a plan is executed as a whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    /// By this thread, which may block.
+    Now,
+    /// By a thread for reads.
+    Queued,
 }

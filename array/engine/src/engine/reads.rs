@@ -5,9 +5,11 @@ use super::read_trial::ReadTrial;
 use super::submitters::Submitter;
 use crate::machine::{Io, IoId, Place, PlaceRead, ReadPlan, TaskId};
 use parking_lot::Mutex;
+use platform::clock;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Threads that are started with the engine.
 pub(super) const FIRST_THREADS: usize = 2;
@@ -15,6 +17,8 @@ pub(super) const FIRST_THREADS: usize = 2;
 const HOST_LIMIT: Limit = Limit { reads: 128, bytes: 64 << 20 };
 /// The same for the cleaner and other background work.
 const BACKGROUND_LIMIT: Limit = Limit { reads: 16, bytes: 64 << 20 };
+/// Time between two looks for the last read that no thread waits for, at the end of the engine.
+const DIRECT_POLL: Duration = Duration::from_millis(1);
 /// Reads for hosts above which no read-ahead is issued.
 const BUSY_READS: usize = 16;
 
@@ -35,11 +39,28 @@ pub(super) enum Read {
     Ahead(ReadPlan),
 }
 
-/// The places of a plan that are read at the same time.
+/// The places of a plan, which are read at the same time.
 pub(super) struct PlaceSet {
-    pub(super) reader: Mutex<Option<Reader>>,
-    pub(super) reads: Mutex<Vec<PlaceRead>>,
-    pub(super) left: AtomicUsize,
+    reader: Mutex<Option<Reader>>,
+    reads: Mutex<Vec<PlaceRead>>,
+    left: AtomicUsize,
+}
+
+impl PlaceSet {
+    pub(super) fn new(reader: Reader, places: usize) -> Self {
+        let reads = Mutex::new(Vec::with_capacity(places));
+        Self { reader: Mutex::new(Some(reader)), reads, left: AtomicUsize::new(places) }
+    }
+
+    /// Adds the bytes of a place. Returns the reader and all reads after the last one.
+    pub(super) fn add(&self, read: PlaceRead) -> Option<(Reader, Vec<PlaceRead>)> {
+        self.reads.lock().push(read);
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return None;
+        }
+        let reads = std::mem::take(&mut *self.reads.lock());
+        self.reader.lock().take().map(|reader| (reader, reads))
+    }
 }
 
 /// The queue of reads, and its threads.
@@ -47,19 +68,43 @@ pub(super) struct Reads {
     pub(super) queue: ReadQueue<Read>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) trial: ReadTrial,
+    /// Reads under way that no thread waits for.
+    direct: AtomicUsize,
 }
 
 impl Default for Reads {
     fn default() -> Self {
         let queue = ReadQueue::new(HOST_LIMIT, BACKGROUND_LIMIT, FIRST_THREADS);
-        Self { queue, threads: Mutex::default(), trial: ReadTrial::default() }
+        Self { queue, threads: Mutex::default(), trial: ReadTrial::default(), direct: AtomicUsize::new(0) }
     }
 }
 
 impl Reads {
     /// True if reads for hosts keep the drive busy.
     pub(super) fn is_busy(&self) -> bool {
-        self.queue.host_reads() >= BUSY_READS
+        self.host_reads() >= BUSY_READS
+    }
+
+    /// Returns the number of reads for hosts that wait or are under way.
+    pub(super) fn host_reads(&self) -> usize {
+        self.queue.host_reads() + self.direct.load(Ordering::Relaxed)
+    }
+
+    /// A read that no thread waits for is about to begin.
+    pub(super) fn direct_begins(&self) {
+        self.direct.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Such a read has ended, and its result has been passed on or queued.
+    pub(super) fn direct_ended(&self) {
+        self.direct.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Waits until no such read is under way, at the end of the engine.
+    pub(super) fn await_direct(&self) {
+        while self.direct.load(Ordering::Acquire) > 0 {
+            clock::sleep(DIRECT_POLL);
+        }
     }
 
     /// Lets the threads end when they have executed all reads.

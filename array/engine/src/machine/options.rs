@@ -41,6 +41,9 @@ pub struct Options {
     pub index_bytes: u64,
     /// Bytes of decompressed data to cache for reads.
     pub cache_bytes: u64,
+    /// Bytes of stored data to cache for reads, in addition to the memory that
+    /// [`Options::for_memory`] divides. 0: none, so that the system's page cache is the only one.
+    pub read_cache: u64,
     /// Open an array whose log has lost acknowledged operations, without them.
     pub accept_log_loss: bool,
     /// Refuse all changes of volumes. Catalog values can be changed.
@@ -84,6 +87,7 @@ impl Options {
             page_budget: 256 << 20,
             index_bytes: index_of(geometry).min(256 << 20),
             cache_bytes: 64 << 20,
+            read_cache: 0,
             accept_log_loss: false,
             read_only: false,
             last_generation: None,
@@ -120,6 +124,7 @@ impl Options {
             page_budget,
             index_bytes,
             cache_bytes,
+            read_cache: 0,
             accept_log_loss: false,
             read_only: false,
             last_generation: None,

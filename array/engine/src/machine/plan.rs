@@ -3,7 +3,7 @@
 //! A plan pins the segments that it names, so that the sectors keep their bytes although the blocks
 //! may be overwritten.
 
-use super::group::{GroupCache, GroupError, Read, StoredGroup, block};
+use super::group::{CacheKey, GroupCache, GroupError, Keep, Read, StoredGroup, block};
 use super::pool::Pool;
 use super::span::{Place, PlaceRead, Spans, join};
 use crate::service::{OpError, Reply, Tag};
@@ -16,6 +16,8 @@ use types::{BLOCK_BYTES, BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba};
 
 const BLOCK_LEN: usize = BLOCK_BYTES as usize;
 const LBA_LEN: usize = LBA_BYTES as usize;
+/// Longest read whose bytes go into the read cache. Longer ones are parts of scans.
+const MAX_KEPT_BYTES: u64 = 256 << 10;
 /// Bytes between two places that one read-ahead covers.
 const AHEAD_GAP: u64 = 32 << 10;
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -24,6 +26,8 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     offset: u64,
+    /// Which use of their segment.
+    usage: u64,
     crcs: SmallVec<[u32; 2]>,
 }
 
@@ -110,7 +114,8 @@ impl ReadPlan {
         let skip = ((from - start) * LBA_BYTES) as usize;
         if let (Some(Piece { part: Part::Disk(last), length: grown, .. }), Part::Disk(next)) =
             (self.pieces.last_mut(), &part)
-            && last.offset + (last.crcs.len() * BLOCK_LEN) as u64 == next.offset
+            && last.offset + last.bytes() as u64 == next.offset
+            && last.usage == next.usage
         {
             last.crcs.extend_from_slice(&next.crcs);
             *grown += length;
@@ -137,8 +142,22 @@ impl ReadPlan {
 
     /// True if the plan needs bytes that are not in a cache of the engine.
     pub(crate) fn needs_drive(&self) -> bool {
-        let is_on_drive = |piece: &Piece| matches!(piece.part, Part::Disk(_));
+        let is_on_drive = |piece: &Piece| matches!(&piece.part, Part::Disk(run) if !self.holds_run(run));
         self.pieces.iter().any(is_on_drive) || self.groups_to_read().next().is_some()
+    }
+
+    /// True if the bytes that the plan reads from the drive go into the read cache.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.cache.keeps_stored() && self.keep() == Keep::Stored
+    }
+
+    fn keep(&self) -> Keep {
+        if self.range.bytes() <= MAX_KEPT_BYTES { Keep::Stored } else { Keep::Nothing }
+    }
+
+    /// True if the read cache has all blocks of a run.
+    fn holds_run(&self, run: &Run) -> bool {
+        self.cache.keeps_stored() && run.keys().all(|key| self.cache.holds_block(&key))
     }
 
     /// Executes the plan. Blocks while it reads from the drive.
@@ -157,7 +176,7 @@ impl ReadPlan {
     pub(crate) fn places(&self) -> SmallVec<[Place; 4]> {
         let mut places = join(self.groups_to_read());
         places.extend(self.pieces.iter().filter_map(|piece| match &piece.part {
-            Part::Disk(run) => Some(Place::whole(run.offset, run.bytes())),
+            Part::Disk(run) if !self.holds_run(run) => Some(Place::whole(run.offset, run.bytes())),
             _ => None,
         }));
         places
@@ -172,7 +191,11 @@ impl ReadPlan {
             && *length == bytes.len()
         {
             let checked = self.check_run(0, run, bytes);
-            return Some(checked.map(|()| Reply::Data(std::mem::take(bytes).into())));
+            return Some(checked.map(|()| {
+                let bytes = Bytes::from(std::mem::take(bytes));
+                self.keep_run(run, &bytes);
+                Reply::Data(bytes)
+            }));
         }
         let spans = Spans::from_reads(reads);
         let read = |offset: u64, buffer: &mut [u8]| spans.copy_to(offset, buffer);
@@ -188,7 +211,7 @@ impl ReadPlan {
     /// Issues read-ahead hints for what the plan will read. Does not block.
     pub(crate) fn read_ahead(&self, disk: &dyn Disk) {
         let place = |piece: &Piece| match &piece.part {
-            Part::Disk(run) => Some((run.offset, (run.crcs.len() * BLOCK_LEN) as u64)),
+            Part::Disk(run) if !self.holds_run(run) => Some((run.offset, run.bytes() as u64)),
             Part::Group { group, .. } | Part::Patched { group, .. } if !self.cache.holds(group) => {
                 Some((group.offset, group.bytes() as u64))
             }
@@ -229,7 +252,7 @@ impl ReadPlan {
         let [piece] = self.pieces.as_slice() else { return None };
         match &piece.part {
             Part::Memory(bytes) => Some(Ok(Some(bytes.slice(piece.skip..piece.skip + total)))),
-            Part::Group { group, first, .. } => Some(match group.load(&self.cache, read) {
+            Part::Group { group, first, .. } => Some(match group.load(&self.cache, self.keep(), read) {
                 Ok(blocks) => {
                     let from = usize::from(*first) * BLOCK_LEN + piece.skip;
                     Ok(Some(blocks.slice(from..from + total)))
@@ -237,6 +260,10 @@ impl ReadPlan {
                 Err(GroupError::WouldBlock) => Ok(None),
                 Err(GroupError::Medium) => Err(self.medium_error(0)),
             }),
+            Part::Disk(run) if run.crcs.len() == 1 => {
+                let block = self.cache.block(&(run.offset, run.usage))?;
+                Some(Ok(Some(block.slice(piece.skip..piece.skip + total))))
+            }
             Part::Word(0) if total <= ZEROS.len() => Some(Ok(Some(Bytes::from_static(&ZEROS).slice(..total)))),
             _ => None,
         }
@@ -267,17 +294,18 @@ impl ReadPlan {
             Part::Damaged => return Err(self.medium_error(piece.at)),
             Part::Word(word) => out.chunks_exact_mut(4).for_each(|chunk| chunk.copy_from_slice(&word.to_le_bytes())),
             Part::Memory(bytes) => out.copy_from_slice(&bytes[piece.skip..piece.skip + piece.length]),
-            Part::Disk(run) if out.len() == run.crcs.len() * BLOCK_LEN => {
+            Part::Disk(run) if self.copy_run(run, piece.skip, out) => {}
+            Part::Disk(run) if out.len() == run.bytes() => {
                 return self.read_run(piece.at, run, out, read);
             }
             Part::Disk(run) => {
-                let mut whole = vec![0; run.crcs.len() * BLOCK_LEN];
+                let mut whole = vec![0; run.bytes()];
                 if !self.read_run(piece.at, run, &mut whole, read)? {
                     return Ok(false);
                 }
                 out.copy_from_slice(&whole[piece.skip..piece.skip + piece.length]);
             }
-            Part::Group { group, first, .. } => match group.load(&self.cache, read) {
+            Part::Group { group, first, .. } => match group.load(&self.cache, self.keep(), read) {
                 Ok(blocks) => {
                     let from = usize::from(*first) * BLOCK_LEN + piece.skip;
                     out.copy_from_slice(&blocks[from..from + piece.length]);
@@ -286,7 +314,7 @@ impl ReadPlan {
                 Err(GroupError::Medium) => return Err(self.medium_error(piece.at)),
             },
             Part::Patched { group, index, newer, mask } => {
-                let blocks = match group.load(&self.cache, read) {
+                let blocks = match group.load(&self.cache, self.keep(), read) {
                     Ok(blocks) => blocks,
                     Err(GroupError::WouldBlock) => return Ok(false),
                     Err(GroupError::Medium) => return Err(self.medium_error(piece.at)),
@@ -308,9 +336,48 @@ impl ReadPlan {
     /// Reads whole blocks and compares each with the checksum of its slot.
     fn read_run(&self, at: usize, run: &Run, buffer: &mut [u8], read: &Read<'_>) -> Result<bool, OpError> {
         match read(run.offset, buffer) {
-            Ok(true) => self.check_run(at, run, buffer).map(|()| true),
+            Ok(true) => {
+                self.check_run(at, run, buffer)?;
+                self.keep_run(run, buffer);
+                Ok(true)
+            }
             Ok(false) => Ok(false),
             Err(_) => Err(self.medium_error(at)),
+        }
+    }
+
+    /// Copies the bytes of a run from byte `skip` on out of the read cache. False if it lacks some.
+    fn copy_run(&self, run: &Run, skip: usize, out: &mut [u8]) -> bool {
+        if !self.holds_run(run) {
+            return false;
+        }
+        let (mut done, mut skip) = (0, skip);
+        for key in run.keys() {
+            let left = out.len() - done;
+            if left == 0 {
+                break;
+            }
+            if skip >= BLOCK_LEN {
+                skip -= BLOCK_LEN;
+                continue;
+            }
+            let Some(block) = self.cache.block(&key) else { return false };
+            let length = left.min(BLOCK_LEN - skip);
+            out[done..done + length].copy_from_slice(&block[skip..skip + length]);
+            (done, skip) = (done + length, 0);
+        }
+        true
+    }
+
+    /// Puts the blocks of a run, whose checksums have been compared, into the read cache.
+    fn keep_run(&self, run: &Run, bytes: &[u8]) {
+        if !self.is_kept() {
+            return;
+        }
+        for (key, block) in run.keys().zip(bytes.chunks_exact(BLOCK_LEN)) {
+            if !self.cache.holds_block(&key) {
+                self.cache.keep(key, Bytes::copy_from_slice(block));
+            }
         }
     }
 
@@ -327,7 +394,12 @@ impl ReadPlan {
 impl Run {
     /// A group that is one uncompressed block.
     pub(crate) fn new(group: &StoredGroup) -> Self {
-        Self { offset: group.offset, crcs: SmallVec::from_slice(&[group.crc]) }
+        Self { offset: group.offset, usage: group.usage, crcs: SmallVec::from_slice(&[group.crc]) }
+    }
+
+    /// Returns the keys of its blocks in the read cache.
+    fn keys(&self) -> impl Iterator<Item = CacheKey> + '_ {
+        (0..self.crcs.len()).map(|block| (self.offset + (block * BLOCK_LEN) as u64, self.usage))
     }
 
     fn bytes(&self) -> usize {

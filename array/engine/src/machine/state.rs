@@ -68,7 +68,7 @@ impl ArrayState {
             values,
             map,
             freed: Vec::new(),
-            groups: Arc::new(GroupCache::new(options.cache_bytes)),
+            groups: Arc::new(GroupCache::new(options.cache_bytes, options.read_cache)),
         }
     }
 

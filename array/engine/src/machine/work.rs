@@ -1,7 +1,7 @@
 //! Work that takes processor time or reads the drive, and needs nothing of the core. Any thread
 //! executes it, as an [`Action`](super::io::Action).
 
-use super::group::{GroupCache, StoredGroup, block};
+use super::group::{GroupCache, Keep, StoredGroup, block};
 use super::summary_chain::SummaryChain;
 use super::survey::{Survey, SurveyResult};
 use bytes::Bytes;
@@ -116,7 +116,7 @@ impl Reduction {
     fn perform(&self, disk: &dyn Disk) -> Done {
         let read = |offset: u64, buffer: &mut [u8]| disk.read_at(offset, buffer).map(|()| true);
         let is_equal = |(new, group, index): &(Bytes, StoredGroup, u8)| {
-            group.load(&self.cache, &read).is_ok_and(|blocks| block(&blocks, *index) == *new)
+            group.load(&self.cache, Keep::Nothing, &read).is_ok_and(|blocks| block(&blocks, *index) == *new)
         };
         let equal = self.pairs.iter().map(is_equal).collect();
         let groups = SCRATCH.with_borrow_mut(|scratch| {
