@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random 4 KiB reads over iSCSI of data that is not in the page cache, beside fio on the array's own file.
 
-    scripts/cold.py [--bin DIR] [--out DIR] [--size GIB] [--rounds N] [--secs S] [--qd N]
+    scripts/cold.py [--bin DIR] [--out DIR] [--size GIB] [--rounds N] [--secs S] [--qd N] [--serve OPTIONS]
 
 Each round drops the file from the page cache before each measurement, and runs fio (O_DIRECT, libaio; left out if it is
 not installed), cold reads, and reads of a part of the volume that was read before. Results are medians. Writes
@@ -50,7 +50,7 @@ def fio(file: Path, qd: int, secs: float, size: int) -> float | None:
 def whole_run(args, host: Host) -> list[dict]:
     bytes_ = args.size * GIB
     rounds = []
-    with Array(args.bin, capacity=f"{args.size * 3 // 2 + 1}GiB", portals=1, base=args.out) as array:
+    with Array(args.bin, capacity=f"{args.size * 3 // 2 + 1}GiB", portals=1, base=args.out, args=args.serve.split()) as array:
         array.start()
         url = array.volume("cold", f"{args.size}GiB", 1)
         host.verb("fill", url, "--size", str(bytes_), "--seed", "1")
@@ -84,6 +84,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--secs", type=float, default=4, help="seconds of each measurement (4)")
     options.add_argument("--qd", type=int, default=32, help="outstanding reads (32)")
+    options.add_argument("--serve", default="", metavar="OPTIONS", help="options of the array, such as '--io threads'")
     args = options.parse_args()
     args.bin, args.out = args.bin.resolve(), args.out.resolve()
     args.out.mkdir(parents=True, exist_ok=True)

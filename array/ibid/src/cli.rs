@@ -181,8 +181,8 @@ pub(crate) struct DoctorArgs {
   ibid serve --ephemeral --ready-fd 3 3> ready.json
 
 The configuration file has the same keys: data, name, number, capacity, device,
-key-file, iscsi = [\"ADDR:PORT\"], api, memory, index-memory, write-cache, overcommit, exit-after-failure,
-log-file, log-format. Command-line options override it.
+key-file, iscsi = [\"ADDR:PORT\"], api, link, memory, index-memory, read-cache, io, write-cache, overcommit,
+exit-after-failure, log-file, log-format. Command-line options override it.
 While the array runs, DIR/endpoints.json lists the addresses that it listens on.
 
 DIR remembers the device of its array, so later starts need no --device. A device or file serves one
@@ -257,6 +257,18 @@ pub(crate) struct ServeArgs {
     /// leaves free.
     #[arg(long, value_name = "SIZE")]
     pub(crate) index_memory: Option<String>,
+    /// Memory for cached data, besides --memory [default: 1/4 of RAM]
+    ///
+    /// Keeps stored data that hosts read, in reads of up to 256 KiB. The default is 0 if --memory
+    /// leaves less than half of the RAM. With 0, data is cached by the system alone (page cache).
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) read_cache: Option<String>,
+    /// How the drive is read [default: auto]
+    ///
+    /// All reads use threads if there is no read cache, or if the system lacks what `auto` needs:
+    /// O_DIRECT, and Linux 6.5 for cachestat(2).
+    #[arg(long, value_enum)]
+    pub(crate) io: Option<DriveReads>,
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -307,6 +319,17 @@ pub(crate) struct ServeArgs {
     /// token. The descriptor is closed after it.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) ready_fd: Option<i32>,
+}
+
+/// How the drive is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DriveReads {
+    /// Past the page cache, asynchronous, if the result is then cached
+    #[default]
+    Auto,
+    /// On threads, through the page cache
+    Threads,
 }
 
 /// Form of the lines of a log.

@@ -43,19 +43,20 @@ fn judge_files(limit: Option<u64>) -> Finding {
 
 /// The memory budget and the memory of the machine.
 pub(super) fn memory(settings: &Settings) -> Finding {
-    judge_memory(settings.memory, platform::memory::total())
+    judge_memory(settings.memory, settings.read_cache, platform::memory::total())
 }
 
-fn judge_memory(budget: u64, total: Option<u64>) -> Finding {
+fn judge_memory(budget: u64, read_cache: u64, total: Option<u64>) -> Finding {
     let Some(total) = total else {
         return Finding::info("memory", "the system does not report its memory");
     };
-    let finding = format!("{} of {} for data structures", format_capacity(budget), format_capacity(total));
-    if budget > total / 4 * 3 {
+    let [structures, cache, all] = [budget, read_cache, total].map(format_capacity);
+    let finding = format!("{structures} of {all} for data structures, {cache} for the read cache");
+    if budget.saturating_add(read_cache) > total / 4 * 3 {
         return Finding::warning(
             "memory",
             finding,
-            "set --memory to at most 3/4 of the machine's, or the system may end the array",
+            "set --memory and --read-cache to at most 3/4 of the machine's, or the system may end the array",
         );
     }
     Finding::ok("memory", finding)
@@ -241,8 +242,9 @@ mod tests {
     fn limits_of_the_machine_are_judged() {
         assert_eq!(judge_files(Some(1024)).level, Level::Warning);
         assert_eq!((judge_files(Some(65_536)).level, judge_files(None).level), (Level::Ok, Level::Ok));
-        assert_eq!(judge_memory(15 << 30, Some(16 << 30)).level, Level::Warning);
-        assert_eq!(judge_memory(4 << 30, Some(16 << 30)).level, Level::Ok);
+        assert_eq!(judge_memory(15 << 30, 0, Some(16 << 30)).level, Level::Warning);
+        assert_eq!(judge_memory(8 << 30, 5 << 30, Some(16 << 30)).level, Level::Warning);
+        assert_eq!(judge_memory(4 << 30, 4 << 30, Some(16 << 30)).level, Level::Ok);
         assert_eq!(judge_clock(Some(true), Some("tsc")).level, Level::Ok);
         assert_eq!(judge_clock(Some(false), Some("kvm-clock")).level, Level::Warning);
         assert_eq!(judge_clock(Some(true), Some("hpet")).level, Level::Warning);

@@ -1,6 +1,6 @@
 //! The settings of `ibid serve`: command line, configuration file and defaults.
 
-use crate::cli::{LogFormat, ServeArgs};
+use crate::cli::{DriveReads, LogFormat, ServeArgs};
 use crate::output::parse_size;
 use crate::problem::Problem;
 use engine::Options;
@@ -49,6 +49,10 @@ pub(crate) struct Settings {
     pub(crate) memory: u64,
     /// Part of `memory` for the deduplication index, in bytes, if fixed.
     pub(crate) index_memory: Option<u64>,
+    /// Memory for the read cache, in bytes, in addition to `memory`.
+    pub(crate) read_cache: u64,
+    /// How the drive is read.
+    pub(crate) io: DriveReads,
     /// Acknowledge writes before they are durable.
     pub(crate) write_cache: bool,
     /// Allow a capacity beyond the free space of the file system.
@@ -83,6 +87,8 @@ struct File {
     link: Option<SocketAddr>,
     memory: Option<String>,
     index_memory: Option<String>,
+    read_cache: Option<String>,
+    io: Option<DriveReads>,
     write_cache: bool,
     overcommit: bool,
     exit_after_failure: Option<u32>,
@@ -101,7 +107,10 @@ impl Settings {
         let bytes = |text: Option<String>| text.as_deref().map(parse_size).transpose();
         let memory = bytes(args.memory.or(file.memory))?;
         let index_memory = bytes(args.index_memory.or(file.index_memory))?;
-        let (memory, index_memory) = split_memory(memory, index_memory, memory::total())?;
+        let read_cache = bytes(args.read_cache.or(file.read_cache))?;
+        let total = memory::total();
+        let read_cache = read_cache.unwrap_or_else(|| default_read_cache(memory, total));
+        let (memory, index_memory) = split_memory(memory, index_memory, total)?;
         let mut iscsi = if args.iscsi.is_empty() { file.iscsi } else { args.iscsi };
         // Several arrays for tests may run at the same time, beside a permanent one.
         let loopback = |port| SocketAddr::from(([127, 0, 0, 1], if args.ephemeral { 0 } else { port }));
@@ -134,6 +143,8 @@ impl Settings {
             link: args.link.or(file.link),
             memory,
             index_memory,
+            read_cache,
+            io: args.io.or(file.io).unwrap_or_default(),
             write_cache: args.write_cache || file.write_cache,
             overcommit: args.overcommit || file.overcommit,
             exit_after_failure,
@@ -145,6 +156,14 @@ impl Settings {
             new_token: args.new_token,
         })
     }
+}
+
+/// Returns the default size of the read cache: 1/4 of the RAM `total`. It is 0 if `memory` was
+/// given and leaves less than two such parts, one of them for the rest of the machine.
+fn default_read_cache(memory: Option<u64>, total: Option<u64>) -> u64 {
+    let Some(total) = total else { return 0 };
+    let part = total / 4;
+    if memory.is_some_and(|memory| memory.saturating_add(2 * part) > total) { 0 } else { part }
 }
 
 /// Returns the memory of the array, and the part of it for the index if that is fixed, in bytes.
@@ -197,6 +216,7 @@ mod tests {
         assert_eq!(settings.link, None, "no array can connect");
         assert_eq!(settings.index_memory, Some(settings.memory / 4));
         assert_eq!((settings.capacity, settings.write_cache, settings.name), (None, false, None));
+        assert_eq!(settings.io, DriveReads::Auto);
         assert_eq!(settings.exit_after_failure, Duration::from_secs(30));
     }
 
@@ -220,9 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn default_read_cache_leaves_memory() {
+        let gib = |gib: u64| gib << 30;
+        assert_eq!(default_read_cache(None, Some(gib(16))), gib(4));
+        assert_eq!(default_read_cache(Some(gib(8)), Some(gib(16))), gib(4));
+        assert_eq!(default_read_cache(Some(gib(9)), Some(gib(16))), 0, "it would leave none");
+        assert_eq!(default_read_cache(Some(u64::MAX), Some(gib(16))), 0);
+        assert_eq!(default_read_cache(None, None), 0, "the RAM is not known");
+        let given = settings(&["--data", "/d", "--memory", "1T", "--read-cache", "2M", "--io", "threads"]).unwrap();
+        assert_eq!((given.read_cache, given.io), (2 << 20, DriveReads::Threads));
+        assert!(settings(&["--data", "/d", "--read-cache", "much"]).is_err());
+    }
+
+    #[test]
     fn command_line_overrides_the_file() {
         let path = std::env::temp_dir().join(format!("ibid-settings-{}", std::process::id()));
-        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nwrite-cache = true\novercommit = true\nexit-after-failure = 9\n";
+        let text = "data = '/file'\ncapacity = '1TiB'\niscsi = ['192.0.2.1:3260', '192.0.2.2:3260']\nmemory = '2G'\nread-cache = '3M'\nio = 'threads'\nwrite-cache = true\novercommit = true\nexit-after-failure = 9\n";
         files::replace(&path, text.as_bytes(), files::Access::Owner).unwrap();
         let config = path.to_str().unwrap();
         let from_file = settings(&["--config", config]).unwrap();
@@ -245,6 +278,7 @@ mod tests {
         files::remove(&path).unwrap();
         assert_eq!((from_file.capacity, from_file.iscsi.len(), from_file.write_cache), (Some(1 << 40), 2, true));
         assert!(from_file.overcommit);
+        assert_eq!((from_file.read_cache, from_file.io), (3 << 20, DriveReads::Threads));
         assert_eq!(from_file.data, Path::new("/file"));
         assert_eq!((from_file.memory, from_file.index_memory), (2 << 30, None));
         assert_eq!((memory.memory, memory.index_memory), (256 << 20, Some(32 << 20)));

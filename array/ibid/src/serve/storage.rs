@@ -5,6 +5,7 @@ use super::exit::STOPPED;
 use super::overlay::OverlayDisk;
 use super::owner::Owner;
 use super::settings::Settings;
+use crate::cli::DriveReads;
 use crate::directory::ArrayDirectory;
 use crate::keys;
 use crate::medium::{Medium, Purpose};
@@ -69,7 +70,9 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
         tracing::warn!("capacity {asked} ignored: the array exists with {is}; run `ibid array grow` to change it");
     }
     let memory = Options::for_memory(&superblock.geometry, settings.memory, settings.index_memory);
-    let options = Options { write_cache: settings.write_cache, read_only: settings.salvage, ..memory };
+    let (write_cache, read_cache) = (settings.write_cache, settings.read_cache);
+    let options = Options { write_cache, read_cache, read_only: settings.salvage, ..memory };
+    prepare_reads(settings, &disk);
     let (used, salvaged) = match settings.salvage {
         true => {
             let used = keys::decrypted(overlay(&disk, &settings.data)?, key);
@@ -111,6 +114,19 @@ pub(crate) fn open(settings: &Settings, directory: &mut ArrayDirectory) -> Resul
         owner,
         _lock: lock,
     })
+}
+
+/// Lets reads bypass the page cache if the settings and the system permit it.
+fn prepare_reads(settings: &Settings, disk: &FileDisk) {
+    let cache = format_capacity(settings.read_cache);
+    // The disk of a salvage has no direct reads: parts of it are in another file.
+    if settings.read_cache == 0 || settings.io == DriveReads::Threads || settings.salvage {
+        return tracing::info!("reads through the page cache, on threads; read cache {cache}");
+    }
+    match disk.enable_direct_reads() {
+        Ok(()) => tracing::info!("reads past the page cache, asynchronous; read cache {cache}"),
+        Err(reason) => tracing::info!("reads through the page cache, on threads: {reason}; read cache {cache}"),
+    }
 }
 
 /// Returns a disk that keeps changes in a file without a name, so that the array does not change.
