@@ -7,7 +7,7 @@ The faults are those of scripts/pod_soak.py. The load runs in the guest, on the 
 to both arrays, with the settings of docs/guides/two-arrays.md. A round begins when both arrays are in step and the guest
 uses all paths, and counts the longest command of the guest. Exit code 0: no command of the guest failed, every block was
 right, both arrays were in step after each round and equal at the end, and no command took longer than 5 s where one array
-or the link was lost and the mediator there.
+or the link was lost and the mediator decided.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LONGEST = 5.0
 @dataclass
 class Round:
     """The times of one fault, in seconds: of the longest command in the guest, until both arrays were in step after the
-    end of the fault, and until the guest used all paths. `is_single`: one failure, with the mediator there."""
+    end of the fault, and until the guest used all paths. `is_single`: one array or the link, and the mediator decided."""
 
     fault: str
     mediator: str
@@ -102,7 +102,8 @@ class Soak:
             pair.start_mediator()
         for area in areas:
             faults.verify(area)
-        single = mediator == "there" and where != "both" or kind == "cut" and mediator != "lost before"
+        # An array that is lost after the mediator has decided does not need it again.
+        single = mediator != "lost before" and (kind == "cut" or where != "both")
         return Round(f"{kind} {where}", mediator, ended - begin, pause, sync, paths, single)
 
     def run(self, number: int, secs: float) -> None:
