@@ -60,7 +60,7 @@ pub use pod::{
     Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, PodReplication, PodReplicationArray, PodReplicationEvent,
     PodReplicationWait, QuotaLimit,
 };
-pub use pod_report::{PodDifference, PodVerification};
+pub use pod_report::{PodCheck, PodDifference, PodHandOver, PodVerification};
 pub use policy::{
     Policy, PolicyMember, PolicyMemberEntry, PolicyMemberPost, PolicyPatch, PolicyRuleSnapshot,
     PolicyRuleSnapshotEntry, PolicyRuleSnapshotPost, TypedReference,

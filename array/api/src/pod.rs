@@ -181,6 +181,15 @@ pub struct PodReplication {
     pub behind_bytes: Option<u64>,
     /// Seconds until it has them, at the present pace; null if this array does not know.
     pub seconds_left: Option<u64>,
+    /// Records that the other array has not reported as durable; null if no stream runs.
+    pub unheard_records: Option<u64>,
+    /// Bytes that the array which follows has lent for records, and that none has used.
+    pub room_bytes: Option<u64>,
+    /// Mean time from the order of a record to its durability at this array, in microseconds; null
+    /// if none was ordered in the last seconds.
+    pub usec_until_durable: Option<u64>,
+    /// The same, to the report of the other array.
+    pub usec_until_reported: Option<u64>,
     /// Commands of hosts that wait for the pod.
     pub waiting_commands: u64,
     /// Recent events, the newest last.

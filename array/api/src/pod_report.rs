@@ -52,3 +52,31 @@ pub struct PodDifference {
     )]
     pub kind: String,
 }
+
+/// The result of one comparison of the two arrays of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodCheck {
+    /// The topic with the number of the line.
+    pub name: String,
+    /// The topic, one word. Programs accept unknown ones.
+    pub topic: String,
+    /// The result.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["ok", "warning", "error"])))]
+    pub status: String,
+    /// The finding, and what to do.
+    pub message: String,
+}
+
+/// The hand-over of a pod to the other array.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PodHandOver {
+    /// Name of the pod.
+    pub name: String,
+    /// The result.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["handed_over", "not_needed", "refused"])))]
+    pub status: String,
+    /// The result, in words.
+    pub message: String,
+}

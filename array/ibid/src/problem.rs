@@ -33,6 +33,11 @@ impl Problem {
         self
     }
 
+    /// Returns the error as one line.
+    pub(crate) fn text(&self) -> String {
+        format!("{:#}", self.error)
+    }
+
     /// Returns the exit code of the program.
     pub(crate) fn code(&self) -> u8 {
         self.exit_code

@@ -119,7 +119,38 @@ fn older_of_two_owners_has_diverged() {
     assert_eq!(array.role(), Role::Diverged);
     assert_eq!(array.machine.hosts().changes, Changes::Fail);
     array.give(Event::Request(Request::Discard));
+    assert_eq!(array.role(), Role::Diverged, "the session has ended");
+    array.hear(2, hello(Role::Solo, 9, 7));
+    array.give(Event::Request(Request::Discard));
     assert_eq!((array.role(), array.machine.stored().period), (Role::Target, Period(0)));
+}
+
+#[test]
+fn content_is_discarded_only_before_an_owner() {
+    let diverged = || Array::start(Side::A, stored(Role::Diverged, 5), facts(Epoch(5).period(), 7));
+    for (peer, is_hurt) in [(Role::Diverged, false), (Role::Lost, false), (Role::Target, false), (Role::Solo, true)] {
+        let mut array = diverged();
+        array.hear(1, Hello { is_hurt, ..hello(peer, 9, 7) });
+        array.give(Event::Request(Request::Discard));
+        assert_eq!((array.role(), array.refused.len()), (Role::Diverged, 1), "{peer:?}");
+    }
+}
+
+#[test]
+fn diverged_is_promoted_if_the_other_has_stopped() {
+    for (peer, is_hurt, is_refused) in
+        [(Role::Diverged, false, false), (Role::Sync, true, false), (Role::Solo, false, true)]
+    {
+        let state = stored(Role::Diverged, 5);
+        let mut array = Array::start(Side::A, state, facts(Epoch(5).period(), 7));
+        array.wait(Duration::from_secs(3));
+        array.hear(1, Hello { is_hurt, ..hello(peer, 9, 7) });
+        array.give(Event::Request(Request::Force));
+        assert_eq!(array.refused.is_empty(), !is_refused, "{peer:?}: {:?}", array.refused);
+        if !is_refused {
+            assert_eq!((array.role(), array.machine.stored().epoch), (Role::Solo, Epoch(13)));
+        }
+    }
 }
 
 #[test]

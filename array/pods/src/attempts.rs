@@ -15,6 +15,8 @@ pub(crate) struct Attempts {
     pub(crate) due: Option<Duration>,
     pub(crate) pause: Duration,
     pub(crate) began: Duration,
+    /// The other array has answered that it has no such pod, in this session of the link.
+    pub(crate) is_peer_without: bool,
 }
 
 /// Returns the number of a session, equal on both arrays: from that of the link and the attempts.

@@ -16,12 +16,14 @@ use crate::environment::Environment;
 use crate::forward::Session;
 use crate::gate::HostGate;
 use crate::handle::{Control, Input, LinkSession, NOTE, PodHandle};
+use crate::lag::Lag;
 use crate::mask::{MaskReader, MaskTaking, whole_volume};
 use crate::message::PodMessage;
 use crate::pace::Pace;
 use crate::persist::Persist;
 use crate::registrar::{PodRegister, Registrar};
 use crate::resync::Resync;
+use crate::room::Room;
 use crate::status::Flow;
 use bytes::Bytes;
 use engine::{Change, DeltaOp, Op, OpError, Reply, Sink, StreamChange, Tag, call};
@@ -31,7 +33,6 @@ use pod::{
     Action, Alert, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request, Role,
     Side, Stored, StreamDelta, StreamGate, StreamRole, Times,
 };
-use room::Room;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -100,11 +101,14 @@ pub(crate) struct Driver {
     backlog: VecDeque<Input>,
     resync: Option<Resync>,
     pace: Pace,
+    lag: Lag,
     room: Room,
     refusal: Option<&'static str>,
     leaves_at: Option<Duration>,
     /// The pod is on this array alone, although the state machine does not say so.
     is_alone_again: bool,
+    /// The pod leaves this array, although the state machine does not say so.
+    is_forgotten: bool,
     is_over: bool,
     /// Called when the pod has left this array, or is on it alone.
     on_over: Box<dyn FnOnce(StreamId) + Send>,
@@ -190,10 +194,12 @@ impl Driver {
             backlog: VecDeque::new(),
             resync: None,
             pace: Pace::default(),
+            lag: Lag::default(),
             room: Room::default(),
             refusal: None,
             leaves_at: None,
             is_alone_again: false,
+            is_forgotten: false,
             is_over: false,
             on_over,
         };
@@ -266,6 +272,9 @@ impl Driver {
             }
             Input::Abandon(reply) => {
                 let _ = reply.send(self.abandon());
+            }
+            Input::Forget(reply) => {
+                let _ = reply.send(self.forget_pod());
             }
             Input::Logged(..) | Input::Noted(_) | Input::Answer(..) | Input::Wake | Input::End => {}
         }
@@ -589,6 +598,7 @@ impl Driver {
         let left = self.pace.left(now, self.resync.as_ref().map(|resync| &*resync.progress));
         let handle = &self.handle;
         let status = self.environment.engine.stream_status(handle.stream);
+        let latency = status.as_ref().and_then(|status| self.lag.sample(now, status));
         let mut shown = handle.status.lock();
         shown.has_session = self.link.is_some();
         shown.mediator_problem = self.registrar.as_ref().and_then(Registrar::problem);
@@ -597,6 +607,8 @@ impl Driver {
             durable: status.durable.0,
             heard: status.heard.0,
             is_delta_empty: status.is_delta_empty,
+            room: (status.lent - status.used).bytes,
+            latency,
         });
         shown.resync = self.resync.as_ref().map(|resync| {
             let figure = |figure: &std::sync::atomic::AtomicU64| figure.load(Ordering::Relaxed);
@@ -604,6 +616,7 @@ impl Driver {
         });
         shown.resync_left = left;
         (shown.is_full, shown.is_peer_full) = (self.awaits_room(), self.room.is_peer_full);
+        shown.is_peer_without = self.attempts.is_peer_without;
     }
 }
 

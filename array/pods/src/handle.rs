@@ -59,6 +59,8 @@ pub(crate) enum Input {
     Mediator(Option<PodRegister>),
     /// The pod is on this array alone from now on, without the other one's consent.
     Abandon(mpsc::Sender<Result<(), String>>),
+    /// The pod leaves this array, with its content.
+    Forget(mpsc::Sender<Result<(), String>>),
     /// The array stops.
     End,
 }

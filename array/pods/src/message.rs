@@ -24,6 +24,8 @@ const GONE: u8 = 12;
 /// Kinds of the administration of pods.
 const ROOM: u8 = 40;
 const VERIFY: u8 = 41;
+const ASK: u8 = 42;
+const TOLD: u8 = 43;
 
 /// Bytes before the body: kind and session.
 const HEAD: usize = 9;
@@ -88,6 +90,20 @@ pub(crate) enum PodMessage {
     },
     /// A question about content, or its answer. See [`crate::verify`].
     Verify(Bytes),
+    /// A question of an administrator about a pod that may not exist yet.
+    Ask {
+        /// Number of the question.
+        number: u64,
+        /// The question.
+        body: Bytes,
+    },
+    /// The answer to a question.
+    Told {
+        /// Number of the question.
+        number: u64,
+        /// The answer.
+        body: Bytes,
+    },
 }
 
 impl PodMessage {
@@ -102,6 +118,8 @@ impl PodMessage {
             Self::Gone => (GONE, None),
             Self::Room { .. } => (ROOM, None),
             Self::Verify(body) => (VERIFY, Some(&body[..])),
+            Self::Ask { body, .. } => (ASK, Some(&body[..])),
+            Self::Told { body, .. } => (TOLD, Some(&body[..])),
             Self::Mask(_) => (MASK, None),
             Self::Image(body) => (IMAGE, Some(&body[..])),
             Self::Offer(body) => (OFFER, Some(&body[..])),
@@ -127,6 +145,10 @@ impl PodMessage {
                 for (volume, range) in &part.ranges {
                     [volume.0, range.start().0, range.blocks()].iter().for_each(|number| bytes.put_u64_le(*number));
                 }
+            }
+            Self::Ask { number, .. } | Self::Told { number, .. } => {
+                bytes.put_u64_le(*number);
+                bytes.put_slice(body.unwrap_or_default());
             }
             _ => bytes.put_slice(body.unwrap_or_default()),
         }
@@ -159,6 +181,11 @@ impl PodMessage {
             FORWARD => Self::Forward(body),
             OUTCOME => Self::Outcome(body),
             VERIFY => Self::Verify(body),
+            ASK | TOLD => {
+                let number = u64::from_le_bytes(*body.first_chunk::<8>()?);
+                let body = body.slice(8..);
+                if *kind == ASK { Self::Ask { number, body } } else { Self::Told { number, body } }
+            }
             ROOM if body[..] == [0] => Self::Room { is_full: false },
             ROOM if body[..] == [1] => Self::Room { is_full: true },
             _ => return None,
@@ -216,7 +243,9 @@ mod tests {
             PodMessage::Accepts,
             PodMessage::Gone,
             PodMessage::Room { is_full: true },
-            PodMessage::Verify(body),
+            PodMessage::Verify(body.clone()),
+            PodMessage::Ask { number: 1, body: body.clone() },
+            PodMessage::Told { number: 1, body },
         ]
     }
 
@@ -239,6 +268,8 @@ mod tests {
             "0c1000000000000000",
             "28100000000000000001",
             "2910000000000000007b7d",
+            "2a100000000000000001000000000000007b7d",
+            "2b100000000000000001000000000000007b7d",
         ];
         for (message, golden) in samples().into_iter().zip(golden) {
             assert_eq!(types::hex::encode(&message.encode(16)), golden, "{message:?}");

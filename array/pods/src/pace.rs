@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Samples that are kept: the pace is that of so many seconds.
+/// Samples that are kept: the pace is that of 20 s.
 const SAMPLES: usize = 20;
 
 /// Samples of a resync: time of the lease clock, and bytes moved until then.

@@ -1,6 +1,7 @@
 //! The stretched pods of an array.
 
 mod administration;
+mod asking;
 
 use crate::driver::{self, Driver, Start};
 use crate::environment::Environment;
@@ -9,6 +10,7 @@ use crate::gate::HostGate;
 use crate::handle::{Input, LinkSession, PodHandle};
 use crate::message::PodMessage;
 use crate::persist;
+use crate::questions::Questions;
 use crate::registrar::PodRegister;
 use crate::service::PodService;
 use crate::status::PodStatus;
@@ -46,7 +48,7 @@ pub struct PodConfig {
     pub is_origin: bool,
     /// Its register, if it has a mediator.
     pub register: Option<PodRegister>,
-    /// This array was put back to an image of an earlier time: what it has of the pod is old, so it
+    /// This array was put back to an image of an earlier time: its content of the pod is old, so it
     /// serves nothing before it has received the content of the other array.
     pub is_restored: bool,
 }
@@ -80,6 +82,8 @@ pub trait Offers: Send + Sync {
     fn described(&self, stream: StreamId, offer: &[u8]);
     /// The other array refuses to take part.
     fn refused(&self, stream: StreamId, reason: &str);
+    /// Answers a question of another array, given by its id. Empty if it is not understood.
+    fn asked(&self, array: &str, question: &[u8]) -> Vec<u8>;
 }
 
 /// The stretched pods of an array.
@@ -95,6 +99,7 @@ pub struct Pods {
     adopting: Mutex<()>,
     service: Arc<PodService>,
     verifier: Arc<Verifier>,
+    questions: Questions,
     this: Weak<Self>,
 }
 
@@ -113,6 +118,7 @@ impl Pods {
             adopting: Mutex::default(),
             service,
             verifier,
+            questions: Questions::default(),
             this: this.clone(),
         });
         carrier.set_owner(Arc::new(Owner(pods.this.clone())));
@@ -476,6 +482,8 @@ impl CarrierOwner for Owner {
             return Err(format!("a message about {stream}, which is not shared with the other array"));
         }
         match (message, handle) {
+            (PodMessage::Ask { number, body }, _) => pods.take_question(array, link, stream, number, body),
+            (PodMessage::Told { number, body }, _) => pods.questions.take_answer(array, number, body),
             (PodMessage::Offer(offer), _) => pods.take_offer(array, link, stream, offer),
             (PodMessage::Refusal(reason), Some(_)) => pods.take_refusal(stream, reason),
             (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(link, session, &handle, &body),

@@ -18,6 +18,11 @@ pub struct Flow {
     pub heard: u64,
     /// No delta has a block.
     pub is_delta_empty: bool,
+    /// Bytes of the log that the array which follows has lent, and that no record has used.
+    pub room: u64,
+    /// Mean time from the order of a record to its durability here, and to the report of the other
+    /// array, in the last seconds; none if no record was ordered.
+    pub latency: Option<(Duration, Duration)>,
 }
 
 /// The state of a pod.
@@ -60,6 +65,10 @@ pub struct PodStatus {
     pub resync_left: Option<Duration>,
     /// This array is out of step, and has too little free space to return.
     pub is_full: bool,
+    /// The other array is connected, and has no such pod.
+    pub is_peer_without: bool,
+    /// All content of the source was here when it declared that.
+    pub is_whole: bool,
     /// The other array has too little free space to be in step.
     pub is_peer_full: bool,
     /// Time of the last change of the state, in milliseconds since 1970; 0 if there was none.
@@ -99,6 +108,8 @@ impl Default for PodStatus {
             resync: None,
             resync_left: None,
             is_full: false,
+            is_peer_without: false,
+            is_whole: false,
             is_peer_full: false,
             since_ms: 0,
             waiting: 0,
@@ -122,6 +133,7 @@ impl PodStatus {
     pub(crate) fn update(&mut self, stored: &Stored, side: Side, waits_for: Option<(WaitsFor, Duration)>) {
         (self.role, self.is_hurt, self.epoch) = (stored.role, stored.is_hurt, stored.epoch.0);
         self.is_sequencer = stored.sequencer == side;
+        self.is_whole = stored.is_whole;
         self.is_preferred = stored.preference == side;
         self.only = match stored.rule.current {
             Rule::Mediator => None,

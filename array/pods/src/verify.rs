@@ -46,7 +46,7 @@ const LONGEST_REASON: usize = 500;
 pub(crate) trait VerifiedPod: Send + Sync {
     /// Sends a message to the other array, if there is a session.
     fn send(&self, message: Bytes);
-    /// Returns the epoch in which both arrays serve and this one orders changes. `None` while they
+    /// Returns the epoch while both arrays serve and this one orders changes. `None` while they
     /// do not both serve.
     ///
     /// # Errors
@@ -405,7 +405,7 @@ impl Work {
         self.has_found = true;
     }
 
-    /// Returns the digests of both arrays, of a time in which both served.
+    /// Returns the digests of both arrays, of a time when both served.
     fn both(&self, volume: VolumeId, range: BlockRange, is_by_parts: bool) -> Result<(Vec<Digest>, Vec<Digest>), End> {
         let until = clock::now() + PATIENCE;
         while clock::now() < until {

@@ -88,8 +88,14 @@ impl Measured {
 
 /// Returns the state without the figures of the moment. Progress counts in percent.
 fn without_figures(view: &PodView) -> PodView {
-    let mut view =
-        PodView { rtt_us: None, behind_bytes: None, seconds_left: None, waiting_commands: 0, ..view.clone() };
+    let mut view = PodView {
+        rtt_us: None,
+        behind_bytes: None,
+        seconds_left: None,
+        flow: None,
+        waiting_commands: 0,
+        ..view.clone()
+    };
     for array in &mut view.arrays {
         array.progress = array.progress.map(|progress| (progress * 100.0).floor());
     }

@@ -80,10 +80,13 @@ pub use app::{App, Drive, Growth};
 pub use delivery_tasks::deliver_alerts;
 pub use measurements::Telemetry;
 pub use pod_control::{
-    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule, PodView,
-    PodWait, PodWaitEvent,
+    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodFlow, PodPart, PodState, PodTieRule,
+    PodView, PodWait, PodWaitEvent,
 };
-pub use pod_reports::{PodDifferenceKind, PodDifferenceView, PodVerificationState, PodVerificationView};
+pub use pod_reports::{
+    PodCheckGrade, PodCheckLine, PodDifferenceKind, PodDifferenceView, PodEvacuation, PodEvacuationResult,
+    PodVerificationState, PodVerificationView,
+};
 pub use server::{SOCKET_FILE, ServeError, Server};
 pub use space::COUNT_PART;
 pub use tls::{IDENTITY_FILES, Identity, IdentityError};

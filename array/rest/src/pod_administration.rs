@@ -5,11 +5,13 @@ use crate::error::RestError;
 use crate::listing::{LIST_PARAMETERS, page};
 use crate::pod_control::PodControl;
 use crate::pod_replication::named;
-use crate::pod_reports::{PodDifferenceKind, PodVerificationState, PodVerificationView};
+use crate::pod_reports::{
+    PodCheckGrade, PodDifferenceKind, PodEvacuation, PodEvacuationResult, PodVerificationState, PodVerificationView,
+};
 use crate::pod_words::percent;
 use crate::pods::selected;
 use crate::references::uuid;
-use api::{PodDifference, PodVerification};
+use api::{ErrorCode, PodCheck, PodDifference, PodHandOver, PodVerification};
 use catalog::{CatalogState, Pod};
 use std::sync::Arc;
 use types::{format_capacity, utc_time};
@@ -114,4 +116,72 @@ pub(crate) fn stop_verify(call: &Call) -> Result<Answer, RestError> {
     let (pod, control) = named(call)?;
     control.stop_verify(&pod).map_err(|error| error.about(&pod, "stopped"))?;
     changed(call, &pod, control, "verification stopped")
+}
+
+/// Answers `GET /pods/check?names=…`: compares both arrays of a pod, or this one and
+/// `member_names`. `mediator` is the one that the pod may get.
+pub(crate) fn check(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS, &["names", "member_names", "mediator"]])?;
+    let (pod, control) = named(call)?;
+    let array = call.query.list("member_names");
+    let array = array.as_deref().and_then(|names| names.first()).map(String::as_str);
+    let lines = control.check(&pod, array, call.query.text("mediator"));
+    let lines = lines.map_err(|error| error.about(&pod, "checked"))?;
+    let grade = |grade| match grade {
+        PodCheckGrade::Ok => "ok",
+        PodCheckGrade::Warning => "warning",
+        PodCheckGrade::Error => "error",
+    };
+    let lines = lines.into_iter().enumerate().map(|(number, line)| PodCheck {
+        name: format!("{} {}", line.topic, number + 1),
+        topic: line.topic.to_owned(),
+        status: grade(line.grade).to_owned(),
+        message: line.message,
+    });
+    page(lines.collect(), &call.query, &[])
+}
+
+fn hand_over(evacuation: PodEvacuation) -> PodHandOver {
+    let status = match evacuation.result {
+        PodEvacuationResult::HandedOver => "handed_over",
+        PodEvacuationResult::NotNeeded => "not_needed",
+        PodEvacuationResult::Refused => "refused",
+    };
+    PodHandOver { name: evacuation.pod, status: status.to_owned(), message: evacuation.message }
+}
+
+/// Answers `GET /pods/evacuate`: what [`evacuate`] would do.
+pub(crate) fn list_evacuation(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[LIST_PARAMETERS])?;
+    let found = call.app.pod_control().map(|control| control.evacuate(false)).unwrap_or_default();
+    page(found.into_iter().map(hand_over).collect(), &call.query, &["name"])
+}
+
+/// Answers `POST /pods/evacuate`: hands all pods over to the other arrays.
+pub(crate) fn evacuate(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[])?;
+    let found = call.app.pod_control().map(|control| control.evacuate(true)).unwrap_or_default();
+    call.record();
+    let refused = found.iter().filter(|found| found.result == PodEvacuationResult::Refused).count();
+    tracing::info!(by = call.admin, pods = found.len(), refused, "pods handed over to the other arrays");
+    call.app.note_pods();
+    Answer::all(found.into_iter().map(hand_over).collect())
+}
+
+/// Answers `POST /pods/forget?names=…&force=true`: removes a pod from this array only.
+pub(crate) fn forget(call: &Call) -> Result<Answer, RestError> {
+    call.query.allow(&[&["names", "force"]])?;
+    let is_forced = call.query.flag("force")?.unwrap_or(false);
+    let (pod, control) = named(call)?;
+    let refused = |error: crate::pod_control::PodControlError| error.about(&pod, "removed from this array");
+    let risk = control.risk_of_forgetting(&pod).map_err(refused)?;
+    if !is_forced {
+        let message = format!("The removal of pod {} from this array has to be forced. {risk}", pod.name);
+        return Err(RestError::about(ErrorCode::ForceRequired, &pod.name, message));
+    }
+    control.forget(&pod).map_err(refused)?;
+    call.record();
+    tracing::warn!(by = call.admin, "pod {} was removed from this array: {risk}", pod.name);
+    call.app.note_pods();
+    Answer::empty()
 }

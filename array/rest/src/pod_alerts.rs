@@ -129,8 +129,8 @@ fn full_resync(pod: &Pod, view: &PodView) -> Option<Condition> {
 fn diverged(pod: &Pod, view: &PodView) -> Option<Condition> {
     let (this, peer) = names(view);
     (view.state == PodState::Diverged).then(|| Condition {
-        description: "Decide which content to keep: discard that of this array (ibid pod discard), or serve it here in place of \
-                      the other one (ibid pod promote).",
+        description: "Decide which content to keep. If the other array serves, discard that of this one (ibid pod discard); if both have \
+                      stopped, promote the array whose content is kept first (ibid pod promote).",
         since: Some(view.since_ms),
         ..condition(
             pod,
@@ -209,7 +209,10 @@ mod tests {
             behind_bytes: None,
             seconds_left: None,
             waiting_commands: 0,
+            flow: None,
             different: None,
+            risk: None,
+            is_forgettable: false,
             events: Vec::new(),
         }
     }

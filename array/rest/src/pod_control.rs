@@ -2,7 +2,7 @@
 //! requests of administrators. The owner of the pods implements it.
 
 use crate::error::RestError;
-use crate::pod_reports::PodVerificationView;
+use crate::pod_reports::{PodCheckLine, PodEvacuation, PodVerificationView};
 use api::ErrorCode;
 use catalog::Pod;
 use thiserror::Error;
@@ -72,6 +72,37 @@ pub trait PodControl: Send + Sync {
     ///
     /// The reason why this array continues.
     fn resign(&self, pod: &Pod) -> Result<(), PodControlError>;
+
+    /// Compares settings and states that must match at both arrays; for a pod on this array alone,
+    /// at the array that it may come to. Blocks for some seconds.
+    ///
+    /// # Errors
+    ///
+    /// No array is named, or the mediator does not answer.
+    fn check(
+        &self,
+        pod: &Pod,
+        array: Option<&str>,
+        mediator: Option<&str>,
+    ) -> Result<Vec<PodCheckLine>, PodControlError>;
+
+    /// Hands all pods over to the other arrays, or only says what that would do. Blocks until they
+    /// are in step again.
+    fn evacuate(&self, is_made: bool) -> Vec<PodEvacuation>;
+
+    /// Returns, as sentences, the losses if the pod is removed from this array only.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the pod stays.
+    fn risk_of_forgetting(&self, pod: &Pod) -> Result<String, PodControlError>;
+
+    /// Removes the pod from this array only. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the pod stays.
+    fn forget(&self, pod: &Pod) -> Result<(), PodControlError>;
 
     /// Begins to compare the content of both arrays. Blocks.
     ///
@@ -152,11 +183,29 @@ pub struct PodView {
     pub seconds_left: Option<u64>,
     /// Commands of hosts that wait for the pod.
     pub waiting_commands: u64,
+    /// The stream of changes, if it runs.
+    pub flow: Option<PodFlow>,
     /// Bytes that differ between the arrays, and when the first difference was found, in
     /// milliseconds since 1970.
     pub different: Option<(u64, u64)>,
+    /// The losses of a forced promotion here, in sentences, if it may be considered.
+    pub risk: Option<String>,
+    /// The other array is connected and has no such pod, so it can be removed here.
+    pub is_forgettable: bool,
     /// Recent events, the newest last: milliseconds since 1970, and the event.
     pub events: Vec<(u64, PodEvent)>,
+}
+
+/// The stream of changes between the two arrays of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodFlow {
+    /// Records that the other array has not reported as durable.
+    pub unheard: u64,
+    /// Bytes that the array which follows has lent for records, and that none has used.
+    pub room: u64,
+    /// Mean time from the order of a record to its durability at this array, and to the report of
+    /// the other one, in microseconds.
+    pub latency_us: Option<(u64, u64)>,
 }
 
 /// One of the two arrays of a pod.

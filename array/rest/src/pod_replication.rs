@@ -54,6 +54,10 @@ fn show(state: &CatalogState, pod: &Pod, view: &PodView) -> PodReplication {
         is_distance_simulated: view.is_distance_simulated,
         behind_bytes: view.behind_bytes,
         seconds_left: view.seconds_left,
+        unheard_records: view.flow.map(|flow| flow.unheard),
+        room_bytes: view.flow.map(|flow| flow.room),
+        usec_until_durable: view.flow.and_then(|flow| flow.latency_us).map(|(own, _)| own),
+        usec_until_reported: view.flow.and_then(|flow| flow.latency_us).map(|(_, peer)| peer),
         waiting_commands: view.waiting_commands,
         events: events.collect(),
     }

@@ -59,3 +59,47 @@ pub enum PodDifferenceKind {
     /// The other array cannot read its content.
     UnreadableThere,
 }
+
+/// The result of one comparison of two arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodCheckLine {
+    /// The topic: one word.
+    pub topic: &'static str,
+    /// The result.
+    pub grade: PodCheckGrade,
+    /// The finding, and what to do: lower case, without a full stop.
+    pub message: String,
+}
+
+/// The grade of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodCheckGrade {
+    /// As it should be.
+    Ok,
+    /// Works, with a limit.
+    Warning,
+    /// Does not work.
+    Error,
+}
+
+/// The hand-over of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodEvacuation {
+    /// Name of the pod.
+    pub pod: String,
+    /// The result.
+    pub result: PodEvacuationResult,
+    /// The result in words: lower case, without a full stop.
+    pub message: String,
+}
+
+/// The result of a hand-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodEvacuationResult {
+    /// The other array orders changes.
+    HandedOver,
+    /// It did so before, or serves alone.
+    NotNeeded,
+    /// It stays.
+    Refused,
+}

@@ -126,8 +126,8 @@ pub(crate) fn wait_words(view: &PodView, pod: &str, wait: PodWait) -> (String, S
         }
         PodWaitEvent::Administrator => {
             let ends = format!(
-                "`ibid pod promote {pod} --force` serves the content of {this}, `ibid pod discard {pod}` discards it if \
-                 it has diverged."
+                "If {peer} serves, `ibid pod discard {pod}` replaces the content of {this} by that of {peer}. If both have \
+                 stopped, `ibid pod promote {pod} --force` at the array whose content is kept comes first."
             );
             return ("a decision of an administrator".to_owned(), ends);
         }
@@ -173,6 +173,12 @@ pub(crate) fn explanation(view: &PodView, pod: &str) -> String {
     }
     if let Some(refusal) = &view.refusal {
         sentences.push(format!("{} does not take part: {refusal}.", names(view).1));
+    }
+    if view.is_forgettable {
+        sentences.push(format!("{} has no such pod any more: `ibid pod forget {pod}` removes it here.", names(view).1));
+    }
+    if let Some(risk) = &view.risk {
+        sentences.push(format!("A forced promotion here: {risk}"));
     }
     sentences.extend(tie_sentences(view));
     sentences.join(" ")

@@ -70,19 +70,94 @@ class Site:
 
     def all(self) -> list[tuple[str, Check]]:
         return [
+            ("check before", self.check_before),
             ("stretch", self.stretch),
+            ("check", self.check),
+            ("top --once", self.top),
+            ("evacuate", self.evacuated),
             ("refused names", self.names),
             ("verify equal arrays", self.verified),
             ("verify with damage on a drive", self.damaged),
             ("full follower", self.full),
             ("array put back to an image", self.restored),
+            ("diverged, alpha kept", lambda: self.diverged(self.pair.alpha)),
+            ("diverged, beta kept", lambda: self.diverged(self.pair.beta)),
+            ("forget", self.forgotten),
             ("fsck", self.fsck),
         ]
 
-    def stretch(self) -> str:
+    def lines(self, array: Array, *args: str) -> dict[str, str]:
+        """The results of a check: the worst one of each topic."""
+        import json
+        import subprocess
+
+        command = [str(array.ibid), "pod", "check", POD, *args, "--data", str(array.data), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found: dict[str, str] = {}
+        for line in json.loads(done.stdout):
+            rank = ["ok", "warning", "error"].index
+            found[line["topic"]] = max(found.get(line["topic"], "ok"), line["status"], key=rank)
+        worst = max(found.values(), key=["ok", "warning", "error"].index)
+        assert done.returncode == {"ok": 0, "warning": 3, "error": 1}[worst], done
+        return found
+
+    def check_before(self) -> str:
         pair = self.pair
         pair.start()
         pair.create()
+        found = self.lines(pair.alpha, "beta", "--mediator", pair.mediator_address)
+        topics = ("link", "clocks", "version", "numbers", "name", "space", "mediator")
+        assert found == dict.fromkeys(topics, "ok"), found
+        assert self.lines(pair.alpha, "beta")["mediator"] == "warning"
+        assert self.lines(pair.alpha, "gamma") == {"link": "error"}
+        pair.beta.admin("pod", "create", POD)
+        assert self.lines(pair.alpha, "beta")["name"] == "error"
+        pair.beta.admin("pod", "destroy", POD)
+        pair.beta.admin("pod", "eradicate", POD)
+        return "all is well; and without a mediator, with an unknown array, with a pod of that name"
+
+    def check(self) -> str:
+        pair = self.pair
+        for array in pair.arrays:
+            found = self.lines(array)
+            topics = ("link", "clocks", "version", "numbers", "state", "preference", "space", "mediator", "hosts")
+            assert found == dict.fromkeys(topics, "ok"), found
+        pair.stop_mediator()
+        assert self.lines(pair.alpha)["mediator"] == "error"
+        pair.start_mediator()
+        pair.beta.admin("host", "create", "one", "--iqn", "iqn.2026-11.test:one")
+        pair.beta.admin("host", "connect", "one", VOLUME, "--lun", "7")
+        found = self.lines(pair.alpha)
+        pair.beta.admin("host", "disconnect", "one", VOLUME)
+        pair.wait_sync()
+        assert found["hosts"] in ("ok", "warning"), found
+        return "all is well at both; and with a lost mediator"
+
+    def top(self) -> str:
+        found = self.pair.alpha.admin("pod", "top", "--once")
+        assert [reading["pod"]["name"] for reading in found] == [POD], found
+        assert found[0]["pod"]["room_bytes"] > 0, found
+        return f"{found[0]['pod']['room_bytes'] // MIB} MiB of room lent"
+
+    def evacuated(self) -> str:
+        pair = self.pair
+        one = pair.sequencer()
+        other = pair.other(one)
+        planned = one.admin("pod", "evacuate", "--check")
+        assert [(pod["name"], pod["status"]) for pod in planned] == [(POD, "handed_over")], planned
+        assert pair.sequencer() is one, "a check hands nothing over"
+        begin = time.monotonic()
+        done = one.admin("pod", "evacuate", "--yes")
+        took = time.monotonic() - begin
+        assert [pod["status"] for pod in done] == ["handed_over"], done
+        assert pair.sequencer() is other and pair.is_sync(one, mediator=False)
+        again = one.admin("pod", "evacuate", "--yes")
+        assert [pod["status"] for pod in again] == ["not_needed"], again
+        pair.wait_sync()
+        return f"{pair.name(other)} orders, both serve after {seconds(took)}; nothing to do at the second time"
+
+    def stretch(self) -> str:
+        pair = self.pair
         self.host.verb("fill", pair.url(pair.alpha), "--size", str(64 * MIB), "--seed", "1")
         took = pair.stretch()
         return f"in step after {seconds(took)}"
@@ -273,6 +348,69 @@ class Site:
         assert "peer_lost_log" in events, events
         return f"hurt while alone; all content again, in step {seconds(took)} after alpha's start"
 
+    def diverged(self, kept: Array) -> str:
+        """Without the mediator and the link, beta is promoted by force: both serve. When they meet, both stop."""
+        pair, alpha, beta = self.pair, self.pair.alpha, self.pair.beta
+        gone = pair.other(kept)
+        pair.wait_sync()
+        pair.stop_mediator()
+
+        def ruled() -> bool:
+            found = pair.state(alpha) or {}
+            return found.get("only") == "alpha" and found["is_tie_rule_in_force"]
+
+        wait("only alpha may continue", ruled)
+        pair.cut()
+        pair.wait_state(alpha, "solo")
+        pair.wait_state(beta, "paused")
+        time.sleep(2.5)
+        assert "A forced promotion here: This array has everything" in pair.why(beta), pair.why(beta)
+        beta.admin("pod", "promote", POD, "--force", "--yes")
+        pair.wait_state(beta, "solo")
+        marks = {array: bytes([65 + n]) * BLOCK for n, array in enumerate(pair.arrays)}
+        for array in pair.arrays:
+            write_block(array, MARK_LBA + 800, marks[array])
+        pair.cut("none")
+        stopped = [array for array in pair.arrays if wait_stopped(pair, array)]
+        assert stopped, "neither has stopped"
+        if len(stopped) == 2:
+            for array in pair.arrays:
+                wait(
+                    "refused",
+                    lambda a=array: is_refused(a, "the other array has stopped, too", "pod", "discard", POD, "--yes"),
+                )
+            kept.admin("pod", "promote", POD, "--force", "--yes")
+            pair.wait_state(kept, "solo", "resync")
+        elif gone not in stopped:
+            raise Failed(f"{pair.name(kept)} has stopped, and {pair.name(gone)} serves")
+        wait("discarded", lambda: is_done(gone, "pod", "discard", POD, "--yes"))
+        pair.start_mediator()
+        took = pair.wait_sync()
+        block = (MARK_LBA + 800) * 512 // BLOCK
+        for array in pair.arrays:
+            assert read_block(array, block) == marks[kept], pair.name(array)
+        assert one_clean(pair), "the arrays differ"
+        return f"{len(stopped)} stopped; {pair.name(kept)}'s content at both, in step {seconds(took)} after the discard"
+
+    def forgotten(self) -> str:
+        """Beta is away while the pod is removed from it. When it is back, it cannot serve its pod, and removes it."""
+        pair, alpha, beta = self.pair, self.pair.alpha, self.pair.beta
+        if pair.sequencer() is not alpha:
+            beta.admin("pod", "resign", POD)
+            wait("handed over", lambda: pair.sequencer() is alpha)
+            pair.wait_sync()
+        refused(beta, "this array serves it", "pod", "forget", POD, "--yes")
+        beta.kill()
+        pair.wait_state(alpha, "solo")
+        alpha.admin("array", "disconnect", "beta")
+        alpha.admin("pod", "unstretch", POD, "beta", "--yes")
+        beta.start()
+        pair.wait_state(beta, "lost", "paused")
+        beta.admin("pod", "forget", POD, "--yes")
+        assert not beta.admin("pod", "list", "--all") and not beta.admin("volume", "list", "--all")
+        self.host.verb("verify", pair.url(alpha), "--size", str(64 * MIB), "--seed", "1")
+        return "beta has no pod and no volume, alpha serves its own"
+
     def fsck(self) -> str:
         for array in self.pair.arrays:
             assert array.stop() == 0
@@ -284,3 +422,28 @@ def one_clean(pair: Pair) -> bool:
     """Whether a comparison finds both arrays equal."""
     found = pair.sequencer().admin("pod", "verify", POD)
     return (found["state"], found["different_bytes"]) == ("complete", 0)
+
+
+def wait_stopped(pair: Pair, array: Array) -> bool:
+    """Whether an array has diverged, some seconds after both have met."""
+    try:
+        pair.wait_state(array, "diverged", limit=8)
+    except Failed:
+        return False
+    return True
+
+
+def is_refused(array: Array, words: str, *command: str) -> bool:
+    try:
+        array.admin(*command)
+    except Failed as e:
+        return words in str(e)
+    raise Failed(f"not refused: {' '.join(command)}")
+
+
+def is_done(array: Array, *command: str) -> bool:
+    try:
+        array.admin(*command)
+    except Failed:
+        return False
+    return True

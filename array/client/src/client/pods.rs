@@ -2,7 +2,10 @@
 
 use super::{Client, Listing};
 use crate::ClientError;
-use api::{Member, Pod, PodPatch, PodPost, PodReplication, PodVerification, Reference, Volume, VolumePatch};
+use api::{
+    Member, Pod, PodCheck, PodHandOver, PodPatch, PodPost, PodReplication, PodVerification, Reference, Volume,
+    VolumePatch,
+};
 use ureq::http::Method;
 
 impl Client {
@@ -83,6 +86,31 @@ impl Client {
     /// Stops that.
     pub fn stop_verify_pod(&self, pod: &str) -> Result<Vec<PodVerification>, ClientError> {
         self.all(Method::DELETE, "pods/verify", &[("names", pod)], None::<&()>)
+    }
+
+    /// Compares both arrays of a pod, or the array and another one that it may come to.
+    pub fn check_pod(
+        &self,
+        pod: &str,
+        array: Option<&str>,
+        mediator: Option<&str>,
+    ) -> Result<Vec<PodCheck>, ClientError> {
+        let mut parameters = vec![("names", pod)];
+        parameters.extend(array.map(|array| ("member_names", array)));
+        parameters.extend(mediator.map(|mediator| ("mediator", mediator)));
+        self.all(Method::GET, "pods/check", &parameters, None::<&()>)
+    }
+
+    /// Hands all pods over to the other arrays, or says what that would do.
+    pub fn evacuate_pods(&self, is_made: bool) -> Result<Vec<PodHandOver>, ClientError> {
+        let method = if is_made { Method::POST } else { Method::GET };
+        self.all(method, "pods/evacuate", &[], None::<&()>)
+    }
+
+    /// Removes a pod from the array only. Without `force`, the refusal states the losses.
+    pub fn forget_pod(&self, pod: &str, force: bool) -> Result<(), ClientError> {
+        let force = if force { "true" } else { "false" };
+        self.call(Method::POST, "pods/forget", &[("names", pod), ("force", force)], None::<&()>).map(|_| ())
     }
 
     /// Discards the content of a pod that has diverged on the array.

@@ -11,6 +11,7 @@ mod link;
 mod monitor;
 mod pod;
 mod pod_reports;
+mod pod_top;
 mod policy;
 mod secret;
 mod snap;

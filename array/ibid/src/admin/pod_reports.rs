@@ -3,19 +3,32 @@
 use super::wait::{Reading, wait};
 use crate::output::{either, progress, table};
 use crate::problem::Problem;
-use api::{PodDifference, PodVerification};
+use api::{PodCheck, PodDifference, PodHandOver, PodVerification};
 use client::Client;
 use types::format_capacity;
 
 /// Exit code if the arrays differ.
 const DIFFERENT: u8 = 3;
+/// Exit code if a check has warnings only, or pods stay.
+const WARNED: u8 = 3;
 
-/// What `ibid pod verify` does.
+/// The work of `ibid pod verify`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin { waits: bool },
     Status,
     Stop,
+}
+
+impl Action {
+    /// Returns the action of these options.
+    pub(super) fn of(detaches: bool, shows: bool, stops: bool) -> Self {
+        match (shows, stops) {
+            (true, _) => Self::Status,
+            (_, true) => Self::Stop,
+            _ => Self::Begin { waits: !detaches },
+        }
+    }
 }
 
 /// Runs `ibid pod verify`.
@@ -41,6 +54,44 @@ pub(super) fn verify(client: &Client, as_json: bool, pod: &str, action: Action) 
             .hint("docs/pods.md says how to choose the content to keep")
             .exit_code(DIFFERENT)),
         _ => Ok(()),
+    }
+}
+
+/// Shows the results of `ibid pod check`.
+pub(super) fn check(as_json: bool, lines: &[PodCheck]) -> Result<(), Problem> {
+    either(as_json, &lines, || {
+        let row = |line: &PodCheck| vec![line.status.to_uppercase(), line.topic.clone(), line.message.clone()];
+        table(&["RESULT", "TOPIC", "FOUND"], &[], lines.iter().map(row).collect())
+    })?;
+    let has = |status: &str| lines.iter().any(|line| line.status == status);
+    match (has("error"), has("warning")) {
+        (true, _) => Err(Problem::new("the check has found errors")),
+        (_, true) => Err(Problem::new("the check has found warnings").exit_code(WARNED)),
+        _ => Ok(()),
+    }
+}
+
+/// Describes what `ibid pod evacuate` will do.
+pub(super) fn plan(planned: &[PodHandOver]) -> String {
+    let line = |pod: &PodHandOver| format!("{}: {}", pod.name, pod.message);
+    match planned {
+        [] => "No pod is on two arrays.".to_owned(),
+        planned => planned.iter().map(line).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// Shows the results of `ibid pod evacuate`.
+pub(super) fn evacuated(as_json: bool, pods: &[PodHandOver]) -> Result<(), Problem> {
+    either(as_json, &pods, || {
+        let row = |pod: &PodHandOver| vec![pod.name.clone(), pod.status.replace('_', " "), pod.message.clone()];
+        table(&["POD", "RESULT", "REASON"], &[], pods.iter().map(row).collect())
+    })?;
+    let stay = pods.iter().filter(|pod| pod.status == "refused").count();
+    match stay {
+        0 => Ok(()),
+        _ => Err(Problem::new(format!("{stay} pods stay on this array"))
+            .hint("remove the reasons, then run it again")
+            .exit_code(WARNED)),
     }
 }
 
@@ -88,6 +139,17 @@ mod tests {
         let ended = PodVerification { ended: Some(1), ..running() };
         assert_eq!(compared(Some(&ended)), Reading::Done);
         assert_eq!(compared(None), Reading::Done, "the pod is on this array alone");
+    }
+
+    #[test]
+    fn plan_names_each_pod() {
+        let pod = |name: &str| PodHandOver {
+            name: name.to_owned(),
+            status: "refused".to_owned(),
+            message: "it stays".to_owned(),
+        };
+        assert_eq!(plan(&[pod("a"), pod("b")]), "a: it stays\nb: it stays");
+        assert_eq!(plan(&[]), "No pod is on two arrays.");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::confirm::confirm;
 use super::pod_reports::{self, Action};
+use super::pod_top;
 use super::wait::{Reading, wait};
-use crate::cli::StretchedCommand;
+use crate::cli::{ConfirmArgs, StretchedCommand};
 use crate::output::{ListForm, either, json, list_as, print, progress, table, time};
 use crate::problem::Problem;
 use api::{ApiError, ErrorCode, Pod, PodPatch, PodReplication, PodReplicationArray, Reference};
@@ -46,6 +47,9 @@ pub(super) fn run(client: &Client, as_json: bool, command: StretchedCommand) -> 
             let mediator = if address == "none" { String::new() } else { address };
             settings(pod, PodPatch { mediator: Some(mediator), ..PodPatch::default() })
         }
+        StretchedCommand::Top { pods, once, interval } => {
+            pod_top::top(client, as_json, &pods, once, Duration::from_secs(interval))
+        }
         StretchedCommand::Why { pod } => {
             let found = reading(client, &pod)?;
             either(as_json, &found, || match &found {
@@ -54,13 +58,13 @@ pub(super) fn run(client: &Client, as_json: bool, command: StretchedCommand) -> 
             })
         }
         StretchedCommand::Verify { pod, detach, status, stop } => {
-            let action = match (status, stop) {
-                (true, _) => Action::Status,
-                (_, true) => Action::Stop,
-                _ => Action::Begin { waits: !detach },
-            };
-            pod_reports::verify(client, as_json, &pod, action)
+            pod_reports::verify(client, as_json, &pod, Action::of(detach, status, stop))
         }
+        StretchedCommand::Check { pod, array, mediator } => {
+            pod_reports::check(as_json, &client.check_pod(&pod, array.as_deref(), mediator.as_deref())?)
+        }
+        StretchedCommand::Evacuate { check, confirm } => evacuate(client, as_json, check, confirm),
+        StretchedCommand::Forget { pod, confirm } => forget(client, as_json, pod, confirm),
         StretchedCommand::Promote { pod, force, confirm: confirmed } => {
             if force {
                 // Without force, the array only answers with the risk.
@@ -79,8 +83,26 @@ pub(super) fn run(client: &Client, as_json: bool, command: StretchedCommand) -> 
     }
 }
 
+fn evacuate(client: &Client, as_json: bool, only_checks: bool, confirmed: ConfirmArgs) -> Result<(), Problem> {
+    let planned = client.evacuate_pods(false)?;
+    if only_checks {
+        return pod_reports::evacuated(as_json, &planned);
+    }
+    progress(&pod_reports::plan(&planned));
+    confirm(confirmed, "Hand the pods over? Hosts use the other arrays from then on.")?;
+    pod_reports::evacuated(as_json, &client.evacuate_pods(true)?)
+}
+
+fn forget(client: &Client, as_json: bool, pod: String, confirmed: ConfirmArgs) -> Result<(), Problem> {
+    // Without force, the array only answers with the risk.
+    progress(&risk(client.forget_pod(&pod, false))?);
+    confirm(confirmed, &format!("Remove pod {pod} with its volumes from this array?"))?;
+    client.forget_pod(&pod, true)?;
+    if as_json { json(&[pod]) } else { print(&format!("pod {pod} was removed from this array\n")) }
+}
+
 /// Returns the risk of a promotion from its refusal.
-fn risk(refused: Result<Vec<PodReplication>, ClientError>) -> Result<String, Problem> {
+fn risk<T>(refused: Result<T, ClientError>) -> Result<String, Problem> {
     match refused {
         Err(ClientError::Refused(errors)) => match errors.as_slice() {
             [ApiError { code: ErrorCode::ForceRequired, message, .. }] => Ok(message.clone()),
@@ -342,7 +364,7 @@ mod tests {
     fn risk_is_read_from_the_refusal() {
         let refused = |code| {
             let message = "Changes may be lost.".to_owned();
-            Err(ClientError::Refused(vec![ApiError { code, context: None, message }]))
+            Err::<(), _>(ClientError::Refused(vec![ApiError { code, context: None, message }]))
         };
         assert_eq!(risk(refused(ErrorCode::ForceRequired)).ok().as_deref(), Some("Changes may be lost."));
         assert!(risk(refused(ErrorCode::PodRefused)).is_err(), "another refusal is an error");

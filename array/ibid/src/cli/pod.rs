@@ -136,6 +136,19 @@ pub(crate) enum StretchedCommand {
         /// HOST or HOST:PORT; none for no mediator
         address: String,
     },
+    /// Watch rates, latency and room of pods on two arrays, live
+    ///
+    /// Without a terminal, or with --once, prints one reading. q or Ctrl-C ends it.
+    Top {
+        /// Show only these pods
+        pods: Vec<String>,
+        /// Print one reading
+        #[arg(long)]
+        once: bool,
+        /// Seconds between two readings
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+        interval: u64,
+    },
     /// Explain the state of a pod, its cause and its end
     Why {
         /// Pod
@@ -163,6 +176,46 @@ Examples:
         /// Stop the comparison
         #[arg(long, conflicts_with = "detach")]
         stop: bool,
+    },
+    /// Compare settings and states that must match at both arrays
+    ///
+    /// Versions, array numbers, space, clocks, distance, the mediator from both, and for a pod on
+    /// two arrays its state, preference and hosts. Each line is OK or says what to do.
+    #[command(after_help = "Exit status: 0 no problems; 1 at least one error; 3 warnings only.
+
+Examples:
+  ibid pod check dc1                                    a pod on two arrays
+  ibid pod check dc1 beta --mediator 192.0.2.9          before it is stretched")]
+    Check {
+        /// Pod
+        pod: String,
+        /// Array that the pod may come to, if it is on one
+        array: Option<String>,
+        /// Mediator that the pod may get
+        #[arg(long, value_name = "HOST[:PORT]")]
+        mediator: Option<String>,
+    },
+    /// Hand all pods over to the other arrays before this one stops
+    ///
+    /// A pod that cannot be handed over does not stop the others. The command waits until the
+    /// others are in step again; then the array can be stopped without a pause of hosts.
+    #[command(after_help = "Exit status: 0 no pod needs this array; 1 an error; 3 some pods stay.")]
+    Evacuate {
+        /// Show what would be done; hand nothing over
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
+    /// Remove a pod from this array that the other one has removed
+    ///
+    /// For an array that was away while its pod was removed or replaced at the other one. The pod's
+    /// volumes and snapshots on this array are lost. The command first states the facts, and asks.
+    Forget {
+        /// Pod
+        pod: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
     },
     /// Serve a pod here although the protocol does not allow it
     ///

@@ -1,6 +1,8 @@
 //! Pods on two arrays: the catalog, the links and the REST interface meet the pods.
 
+mod check;
 mod control;
+mod evacuation;
 mod offers;
 mod reports;
 

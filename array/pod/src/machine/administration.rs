@@ -2,7 +2,7 @@
 
 use super::{Consent, Machine};
 use crate::event::{Action, Request};
-use crate::message::Message;
+use crate::message::{Hello, Message};
 use crate::state::{Epoch, Role, Rule, TieRule};
 use types::{Period, Position};
 
@@ -62,10 +62,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Continues although the protocol does not allow it. The caller has stated the risk.
+    /// Continues although the protocol does not allow it. The caller has stated the risk. While the
+    /// arrays are connected, only if the other one has reported that it serves nothing by itself.
     fn force(&mut self) -> Result<(), &'static str> {
-        if self.session.is_some() {
-            return Err("the arrays are connected");
+        let heard = self.session.map(|session| session.heard);
+        let is_peer_idle = |peer: Hello| peer.role == Role::Diverged || peer.is_hurt;
+        if heard.is_some_and(|heard| !heard.is_some_and(is_peer_idle)) {
+            return Err("the arrays are connected, and the other one may serve");
         }
         match self.stored.role {
             Role::Sync if self.is_in_step() => return Err("the arrays are in step"),
@@ -79,15 +82,25 @@ impl Machine {
             return Err("the other array may hold a lease for two more seconds");
         }
         let known = self.mediator.register.map_or(Epoch(0), |register| register.epoch);
+        let peer = heard.flatten().map_or(Epoch(0), |peer| peer.epoch);
         self.close();
-        self.enter_solo(self.stored.epoch.max(known).decided());
+        self.enter_solo(self.stored.epoch.max(known).max(peer).decided());
         Ok(())
     }
 
-    /// Discards the content of a diverged array: it becomes TARGET, and gets every block.
+    /// Discards the content of a diverged array: it becomes TARGET, and gets every block. Only if
+    /// the other array has reported that it serves: otherwise both could discard.
     fn discard(&mut self) -> Result<(), &'static str> {
         if self.stored.role != Role::Diverged {
             return Err("the array has not diverged");
+        }
+        match self.session.and_then(|session| session.heard) {
+            Some(Hello { role: Role::Solo, is_hurt: false, .. }) => {}
+            Some(Hello { role: Role::Diverged, .. }) => {
+                return Err("the other array has stopped, too: promote the one whose content is kept first");
+            }
+            Some(_) => return Err("the other array does not serve the pod"),
+            None => return Err("the arrays are not connected, so the other one may not have the pod"),
         }
         self.stored.role = Role::Target;
         (self.stored.period, self.stored.start) = (Period(0), Position(0));

@@ -21,7 +21,7 @@ impl Machine {
         }
         let own = self.stored.epoch;
         if self.stored.is_hurt && self.stored.role == Role::Solo {
-            // It serves nothing. An owner of a later epoch shows that its content is not the newest.
+            // It serves nothing. An owner of a later epoch shows that its content is old.
             if hello.role == Role::Solo && hello.epoch > own && !hello.is_hurt {
                 self.meet_owner(&hello, session.register);
             }
@@ -149,6 +149,8 @@ impl Machine {
         if stops {
             self.leave_role(Role::Diverged);
             self.alert(Alert::Diverged);
+            // The other array has heard the state of before.
+            self.end_session();
         }
     }
 

@@ -72,11 +72,30 @@ impl Driver {
         }
     }
 
+    /// Takes the pod from this array, with its content: an administrator knows that the other array
+    /// has the right one, or that there is none.
+    pub(super) fn forget_pod(&mut self) -> Result<(), String> {
+        let serves = self.handle.with_machine(|machine| machine.is_in_step() || machine.is_alone());
+        if serves {
+            return Err("this array serves it".to_owned());
+        }
+        if self.session.is_some() {
+            return Err("the other array still has it; run `ibid pod unstretch` there".to_owned());
+        }
+        self.is_forgotten = true;
+        self.leave();
+        match self.is_over {
+            true => Ok(()),
+            false => Err("the pod is being removed; the array tries it again".to_owned()),
+        }
+    }
+
     /// The other array has no such pod. If it was being removed, it has confirmed its removal in
     /// its own log: no array drops its copy before that.
     pub(super) fn peer_is_gone(&mut self) {
         let (role, is_leaving) =
             self.handle.with_machine(|machine| (machine.stored().role, machine.stored().leaving.is_some()));
+        self.attempts.is_peer_without = true;
         if is_leaving && matches!(role, Role::Sync | Role::Solo) {
             tracing::info!(stream = %self.handle.stream, "the other array has left the pod");
             self.is_alone_again = true;
@@ -89,11 +108,15 @@ impl Driver {
         let (role, now) = (self.handle.with_machine(|machine| machine.stored().role), clock::lease_time());
         // The first state is that of a pod that has not begun.
         let has_ended = self.reported > 0 && matches!(role, Role::Left | Role::Local);
-        if self.is_over || !has_ended && !self.is_alone_again {
+        if self.is_over || !has_ended && !self.is_alone_again && !self.is_forgotten {
             return;
         }
-        let role = if self.is_alone_again { Role::Local } else { role };
-        let wait = if role == Role::Left { FAREWELL } else { Duration::ZERO };
+        let role = match (self.is_alone_again, self.is_forgotten) {
+            (true, _) => Role::Local,
+            (_, true) => Role::Left,
+            _ => role,
+        };
+        let wait = if role == Role::Left && !self.is_forgotten { FAREWELL } else { Duration::ZERO };
         let at = *self.leaves_at.get_or_insert(now + wait);
         if now < at {
             return;
@@ -119,13 +142,15 @@ impl Driver {
         }
     }
 
-    /// Stores that the pod is on this array alone, if the state machine has not. Without the
-    /// stream, another state would be one whose deltas are lost.
+    /// Stores that the pod is on this array alone, or has left it, if the state machine has not.
+    /// Without the stream, another state would be one whose deltas are lost.
     fn store_end(&self) -> Result<(), String> {
-        if !self.is_alone_again {
+        if !self.is_alone_again && !self.is_forgotten {
             return Ok(());
         }
-        let last = self.handle.persist.lock().store_last(&Stored::local(self.handle.side));
+        let role = if self.is_alone_again { Role::Local } else { Role::Left };
+        let state = Stored { role, ..Stored::local(self.handle.side) };
+        let last = self.handle.persist.lock().store_last(&state);
         let stored = call(&*self.environment.engine, Op::Change(vec![last]));
         stored.map(drop).map_err(|error| error.to_string())
     }

@@ -41,7 +41,7 @@ impl Driver {
             self.link_down(before);
         }
         self.link = Some(link);
-        self.attempts.peer = 0;
+        (self.attempts.peer, self.attempts.is_peer_without) = (0, false);
         self.attempt();
     }
 
@@ -70,6 +70,7 @@ impl Driver {
 
     /// The other array has announced an attempt, or knows that of this array.
     fn take_attempt(&mut self, link: LinkSession, own: u64, seen: u64) {
+        self.attempts.is_peer_without = false;
         let is_new = own != self.attempts.peer;
         if is_new {
             self.leave_session_for(own);

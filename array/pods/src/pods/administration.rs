@@ -1,12 +1,12 @@
 //! Work of administrators on pods that the state machine does not know.
 
-use super::{PodError, Pods};
-use crate::handle::LinkSession;
+use super::{PATIENCE, PodError, Pods};
+use crate::handle::{Input, LinkSession};
 use crate::message::PodMessage;
 use crate::verify::{VerifiedPod, Verifier, VerifyMessage, VerifyStatus};
 use bytes::Bytes;
 use pod::{Machine, Role};
-use std::sync::Weak;
+use std::sync::{Weak, mpsc};
 use types::StreamId;
 
 /// A pod that is verified.
@@ -69,8 +69,8 @@ impl Pods {
         self.handle(stream).ok().and_then(|_| self.verifier.status(stream))
     }
 
-    /// Returns the bytes of a pod that are known to differ, and when the first difference was found,
-    /// in milliseconds since 1970.
+    /// Returns the bytes of a pod that are known to differ, and when the first difference was
+    /// found, in milliseconds since 1970.
     pub fn difference(&self, stream: StreamId) -> Option<(u64, u64)> {
         self.verifier.difference(stream)
     }
@@ -79,6 +79,26 @@ impl Pods {
     /// time to time. Blocks.
     pub fn tidy_verifications(&self) {
         self.streams().into_iter().for_each(|stream| self.verifier.tidy(stream));
+    }
+
+    /// Returns the space of the array's pool.
+    pub fn space(&self) -> engine::PoolSpace {
+        self.environment.engine.space()
+    }
+
+    /// Removes a pod from this array, with its volumes and snapshots, although the other array has
+    /// not removed it: that one is gone, or has no such pod any more. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// This array serves the pod, or the other array still has it, or something fails.
+    pub fn forget_pod(&self, stream: StreamId) -> Result<(), PodError> {
+        let (reply, answer) = mpsc::channel();
+        self.handle(stream)?.give(Input::Forget(reply));
+        match answer.recv_timeout(PATIENCE) {
+            Ok(result) => result.map(|()| self.forget(stream)).map_err(PodError::Failed),
+            Err(_) => Err(PodError::Failed("the pod does not answer".to_owned())),
+        }
     }
 
     /// Takes a message about a verification.

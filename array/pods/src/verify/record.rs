@@ -99,7 +99,7 @@ impl VerifyStatus {
         }
     }
 
-    /// Ends it. One that has compared everything and found nothing ends what is known of before.
+    /// Ends it. One that has compared everything and found nothing ends earlier findings.
     pub(super) fn end(&mut self, state: VerifyState, has_found: bool, now_ms: u64) {
         if state == VerifyState::Complete && !has_found {
             (self.differences, self.different, self.found_ms) = (Vec::new(), 0, 0);

@@ -6,6 +6,7 @@ use link::{Cut, Distance};
 use pod::{Alert, Role};
 use pods::{Difference, DifferenceKind, PodError, VerifyState, VerifyStatus};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use types::{BlockRange, Lba};
 
 impl Site {
@@ -52,12 +53,13 @@ async fn verification_finds_what_was_lost_on_the_way() {
     pair.stretch().await;
     pair.wait_in_step().await;
     pair.sites[1].kill().await;
-    assert_eq!(pair.sites[0].run(write(4096, 1, 24)).await, Ok(Reply::Done));
-    assert_eq!(pair.sites[0].run(write(8192, 2, 8)).await, Ok(Reply::Done));
+    // The first write may be ordered before the array is alone: it stays in the tail then.
+    assert_eq!(pair.sites[0].run(write(4096, 1, 8)).await, Ok(Reply::Done));
+    assert_eq!(pair.sites[0].run(write(8192, 2, 24)).await, Ok(Reply::Done));
     // The array forgets that the other one lacks a part of it.
     let engine = pair.sites[0].running().engine;
     let period = engine.stream_status(stream()).unwrap().period;
-    let ranges = vec![BlockRange::new(Lba(4104), 16).unwrap()];
+    let ranges = vec![BlockRange::new(Lba(8200), 16).unwrap()];
     let clear = DeltaOp::Clear { volume: volume(), period, ranges: ranges.clone() };
     let forget = {
         let engine = engine.clone();
@@ -78,7 +80,7 @@ async fn verification_finds_what_was_lost_on_the_way() {
     let known = pair.sites[0].running().pods.difference(stream());
     assert_eq!(known, Some((16 * 512, found.found_ms)));
     let sequencer = pair.sites.iter().find(|site| site.status().unwrap().is_sequencer).unwrap();
-    assert_eq!(sequencer.run(write(4104, 3, 16)).await, Ok(Reply::Done));
+    assert_eq!(sequencer.run(write(8200, 3, 16)).await, Ok(Reply::Done));
     let clean = sequencer.verified().await;
     assert_eq!((&clean.state, clean.different), (&VerifyState::Complete, 0));
     pair.assert_equal().await;
@@ -133,4 +135,45 @@ async fn array_put_back_to_an_image_serves_nothing_old() {
     assert_eq!((status.role, pair.sites[0].status().unwrap().is_hurt), (Role::Sync, false));
     assert_eq!(pair.sites[0].read(8, 8).await, Ok(data(1, 8)));
     pair.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_administrators_are_answered_apart() {
+    let pair = Pair::new().await;
+    let pods = pair.sites[0].running().pods;
+    let (own, peer) = (pair.sites[0].id.clone(), pair.sites[1].id.clone());
+    let ask = |text: String| {
+        let (pods, peer) = (pods.clone(), peer.clone());
+        tokio::task::spawn_blocking(move || pods.ask(&peer, text.as_bytes(), Duration::from_secs(30)))
+    };
+    let asked: Vec<_> = (0..4).map(|n| ask(n.to_string())).collect();
+    for (n, answer) in asked.into_iter().enumerate() {
+        assert_eq!(answer.await.unwrap().as_deref(), Some(format!("{own} asked: {n}").as_bytes()));
+    }
+    let unknown = pods.clone();
+    let none = tokio::task::spawn_blocking(move || unknown.ask("x", b"", Duration::from_secs(30))).await.unwrap();
+    assert_eq!(none, None, "there is no link to it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pod_that_the_other_array_lacks_is_forgotten() {
+    let pair = Pair::new().await;
+    pair.stretch().await;
+    pair.wait_in_step().await;
+    let forget = async |at: usize| {
+        let pods = pair.sites[at].running().pods;
+        tokio::task::spawn_blocking(move || pods.forget_pod(stream())).await.unwrap()
+    };
+    assert_eq!(forget(1).await, Err(PodError::Failed("this array serves it".to_owned())));
+    pair.sites[1].kill().await;
+    pair.sites[0].wait("alone", |site| site.status().is_some_and(|status| status.is_alone)).await;
+    let pods = pair.sites[0].running().pods;
+    tokio::task::spawn_blocking(move || pods.abandon(stream())).await.unwrap().unwrap();
+    pair.restart(1).await;
+    pair.sites[1].wait("told", |site| site.status().is_some_and(|status| status.is_peer_without)).await;
+    assert_eq!(forget(1).await, Ok(()));
+    assert!(pair.sites[1].status().is_none() && pair.sites[1].running().objects.list().is_empty());
+    assert_eq!(pair.sites[0].run(write(8, 5, 8)).await, Ok(Reply::Done), "the other array still serves its own");
+    // It can come again.
+    assert_eq!(forget(1).await, Err(PodError::Unknown));
 }

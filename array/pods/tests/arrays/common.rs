@@ -192,6 +192,10 @@ impl Offers for Objects {
     fn refused(&self, _: StreamId, reason: &str) {
         self.refused.lock().push(reason.to_owned());
     }
+
+    fn asked(&self, array: &str, question: &[u8]) -> Vec<u8> {
+        [array.as_bytes(), b" asked: ", question].concat()
+    }
 }
 
 /// An array.
@@ -202,7 +206,7 @@ pub(crate) struct Site {
     pub(crate) side: Side,
     running: Mutex<Option<Running>>,
     register: OnceLock<PodRegister>,
-    /// Its next process is told that the array was put back to an image.
+    /// Its next process knows that the array was put back to an image.
     pub(crate) is_restored: AtomicBool,
 }
 

@@ -174,7 +174,10 @@ fn pod_resources() -> Vec<Resource> {
     vec![
         resource::<Pod>("/pods").post::<PodPost>().patch::<PodPatch>(),
         resource::<Member>("/pods/arrays"),
+        resource::<PodCheck>("/pods/check"),
         resource::<PodReplication>("/pods/discard"),
+        resource::<PodHandOver>("/pods/evacuate"),
+        resource::<PodReplication>("/pods/forget"),
         resource::<Performance>("/pods/performance"),
         resource::<PodReplication>("/pods/promote"),
         resource::<PodReplication>("/pods/replication"),

@@ -3,8 +3,9 @@
 use super::array_connections::{key, listening_app, runtime, wait_connected};
 use super::*;
 use crate::{
-    MediatorState, PodArrayView, PodControl, PodControlError, PodDifferenceKind, PodDifferenceView, PodEvent, PodPart,
-    PodState, PodTieRule, PodVerificationState, PodVerificationView, PodView, PodWait, PodWaitEvent,
+    MediatorState, PodArrayView, PodCheckGrade, PodCheckLine, PodControl, PodControlError, PodDifferenceKind,
+    PodDifferenceView, PodEvacuation, PodEvacuationResult, PodEvent, PodPart, PodState, PodTieRule,
+    PodVerificationState, PodVerificationView, PodView, PodWait, PodWaitEvent,
 };
 use catalog::Pod;
 use parking_lot::Mutex;
@@ -60,6 +61,26 @@ impl PodControl for Double {
     fn resign(&self, pod: &Pod) -> Result<(), PodControlError> {
         self.request(pod, "resign".to_owned())
     }
+    fn check(
+        &self,
+        pod: &Pod,
+        array: Option<&str>,
+        mediator: Option<&str>,
+    ) -> Result<Vec<PodCheckLine>, PodControlError> {
+        self.request(pod, format!("check {array:?} {mediator:?}"))?;
+        let line = |topic, grade, message: &str| PodCheckLine { topic, grade, message: message.to_owned() };
+        Ok(vec![line("link", PodCheckGrade::Ok, "fine"), line("space", PodCheckGrade::Error, "remove data")])
+    }
+    fn evacuate(&self, is_made: bool) -> Vec<PodEvacuation> {
+        let result = if is_made { PodEvacuationResult::HandedOver } else { PodEvacuationResult::Refused };
+        vec![PodEvacuation { pod: "p".to_owned(), result, message: "it has one array".to_owned() }]
+    }
+    fn risk_of_forgetting(&self, pod: &Pod) -> Result<String, PodControlError> {
+        self.risk_of_promotion(pod)
+    }
+    fn forget(&self, pod: &Pod) -> Result<(), PodControlError> {
+        self.request(pod, "forget".to_owned())
+    }
     fn verify(&self, pod: &Pod) -> Result<(), PodControlError> {
         self.request(pod, "verify".to_owned())
     }
@@ -102,7 +123,10 @@ pub(super) fn in_step() -> PodView {
         behind_bytes: None,
         seconds_left: None,
         waiting_commands: 0,
+        flow: None,
         different: None,
+        risk: None,
+        is_forgettable: false,
         events: vec![(500, PodEvent::InStep)],
     }
 }
@@ -172,6 +196,7 @@ fn replication_names_state_and_cause() {
         ("is_distance_simulated", json!(true)),
         ("behind_bytes", Value::Null),
         ("seconds_left", Value::Null),
+        ("unheard_records", Value::Null),
         ("waiting_commands", json!(7)),
     ] {
         assert_eq!(found[field], value, "{field}");
@@ -435,4 +460,36 @@ fn verification_is_begun_shown_and_stopped() {
     assert_eq!(each(&rest.items("DELETE", "pods/verify?names=p", ""), "explanation"), [text]);
     assert_eq!(*double.requests.lock(), ["p: verify", "p: stop verify"]);
     assert_eq!(rest.refused("POST", "pods/verify?names=p,q", ""), ["'names' must be one pod."]);
+}
+
+#[test]
+fn pods_are_checked_evacuated_and_forgotten() {
+    let (rest, double, _) = stretched(in_step());
+    let lines = rest.items("GET", "pods/check?names=q&member_names=beta&mediator=m", "");
+    assert_eq!(
+        (each(&lines, "status"), each(&lines, "topic")),
+        (vec!["ok".to_owned(), "error".to_owned()], vec!["link".to_owned(), "space".to_owned()])
+    );
+    assert_eq!(each(&rest.items("GET", "pods/evacuate", ""), "status"), ["refused"]);
+    assert_eq!(each(&rest.items("POST", "pods/evacuate", ""), "status"), ["handed_over"]);
+    let refused = rest.refused("POST", "pods/forget?names=p", "");
+    assert_eq!(refused, ["p: The removal of pod p from this array has to be forced. The last 3 s may be lost."]);
+    assert!(rest.items("POST", "pods/forget?names=p&force=true", "").is_empty());
+    assert_eq!(*double.requests.lock(), ["q: check Some(\"beta\") Some(\"m\")", "p: forget"]);
+    let audits = rest.items("GET", "audits", "");
+    let commands = each(&audits, "command");
+    assert!(
+        commands.contains(&"/pods/evacuate".to_owned()) && commands.contains(&"/pods/forget".to_owned()),
+        "{commands:?}"
+    );
+}
+
+#[test]
+fn explanation_has_the_risk_of_a_promotion() {
+    let mut view = in_step();
+    (view.state, view.risk, view.is_forgettable) = (PodState::Lost, Some("Much is lost.".to_owned()), true);
+    let (rest, ..) = stretched(view);
+    let text = rest.items("GET", "pods/replication", "")[0]["explanation"].as_str().unwrap().to_owned();
+    assert!(text.contains("A forced promotion here: Much is lost."), "{text}");
+    assert!(text.contains("`ibid pod forget p` removes it here"), "{text}");
 }

@@ -8,8 +8,8 @@ use platform::clock;
 use pod::{Alert, Request, Role, WaitsFor};
 use pods::{PodError, PodStatus, Pods};
 use rest::{
-    MediatorState, PodArrayView, PodControl, PodControlError, PodEvent, PodPart, PodState, PodTieRule,
-    PodVerificationView, PodView, PodWait, PodWaitEvent,
+    MediatorState, PodArrayView, PodCheckLine, PodControl, PodControlError, PodEvacuation, PodEvent, PodFlow, PodPart,
+    PodState, PodTieRule, PodVerificationView, PodView, PodWait, PodWaitEvent,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn of_catalog(error: catalog::CatalogError) -> PodControlError {
 }
 
 impl StretchedPods {
-    fn running(&self) -> Result<Arc<Pods>, PodControlError> {
+    pub(super) fn running(&self) -> Result<Arc<Pods>, PodControlError> {
         self.pods().ok_or_else(|| PodControlError::System("the array is starting or stopping".to_owned()))
     }
 
@@ -60,7 +60,7 @@ impl StretchedPods {
     }
 
     /// Asks a mediator for its certificate and instance, which the pod then knows.
-    fn identify(&self, address: &str) -> Result<PodMediator, PodControlError> {
+    pub(super) fn identify(&self, address: &str) -> Result<PodMediator, PodControlError> {
         let (host, port) =
             split_address(address).ok_or_else(|| refused(format!("{address} is no HOST or HOST:PORT")))?;
         let client = MediatorClient::new((host, port), self.links.identity(), None, MEDIATOR_TIMEOUT);
@@ -131,7 +131,11 @@ impl PodControl for StretchedPods {
         let own = self.catalog.array();
         let different = self.pods()?.difference(stretch.stream());
         let view = view(&(own.id.clone(), own.name.clone()), stretch, &status, link.as_ref(), refusal);
-        Some(PodView { different, ..view })
+        let is_promotable =
+            matches!(view.state, PodState::Paused | PodState::Lost | PodState::Hurt | PodState::Diverged);
+        let risk = is_promotable.then(|| Self::risk_of(&status, stretch));
+        let forgettable = status.is_peer_without && !status.is_in_step && !status.is_alone;
+        Some(PodView { different, risk, is_forgettable: forgettable, ..view })
     }
 
     fn stretch(&self, pod: &Pod, array: &str, mediator: Option<&str>) -> Result<(), PodControlError> {
@@ -213,20 +217,11 @@ impl PodControl for StretchedPods {
         if status.is_in_step || status.is_alone {
             return Err(refused("this array serves it"));
         }
-        let peer = &stretch.peer.name;
-        let content = match status.role {
-            _ if status.is_hurt => {
-                "This array has lost changes that were acknowledged: its log was damaged, or it was put back to an image."
-                    .to_owned()
-            }
-            Role::Sync | Role::Lost => format!("This array has everything that was acknowledged until it lost {peer}."),
-            Role::Target => format!("This array has received a part of the content of {peer}; the rest is missing."),
-            _ => "The content of this array may lack acknowledged changes.".to_owned(),
-        };
-        Ok(format!(
-            "{content} If {peer} serves the pod, or has served it since, its changes are lost, and hosts that use both \
-             arrays see two different contents. Make sure that {peer} does not run."
-        ))
+        if status.role == Role::Target && !status.is_whole {
+            let peer = &stretch.peer.name;
+            return Err(refused(format!("its content here is a mixture: a part of that of {peer} has arrived")));
+        }
+        Ok(Self::risk_of(&status, stretch))
     }
 
     fn promote(&self, pod: &Pod) -> Result<(), PodControlError> {
@@ -239,6 +234,30 @@ impl PodControl for StretchedPods {
 
     fn resign(&self, pod: &Pod) -> Result<(), PodControlError> {
         self.request(pod, Request::Resign)
+    }
+
+    fn check(
+        &self,
+        pod: &Pod,
+        array: Option<&str>,
+        mediator: Option<&str>,
+    ) -> Result<Vec<PodCheckLine>, PodControlError> {
+        self.check_pod(pod, array, mediator)
+    }
+
+    fn evacuate(&self, is_made: bool) -> Vec<PodEvacuation> {
+        self.evacuate_pods(is_made)
+    }
+
+    fn risk_of_forgetting(&self, pod: &Pod) -> Result<String, PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        let status = self.running()?.status(stretch.stream()).ok_or(PodControlError::NotStretched)?;
+        Self::risk_of_removal(&status, stretch).map_err(refused)
+    }
+
+    fn forget(&self, pod: &Pod) -> Result<(), PodControlError> {
+        let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        self.running()?.forget_pod(stretch.stream()).map_err(in_words)
     }
 
     fn verify(&self, pod: &Pod) -> Result<(), PodControlError> {
@@ -255,6 +274,18 @@ impl PodControl for StretchedPods {
         let status = self.pods()?.verification(pod.stretch.as_ref()?.stream())?;
         Some(self.verification_view(pod, status))
     }
+}
+
+fn flow_of(status: &PodStatus) -> Option<PodFlow> {
+    status.flow.map(|flow| PodFlow {
+        unheard: flow.position.saturating_sub(flow.heard),
+        room: flow.room,
+        latency_us: flow.latency.map(|(own, peer)| (micros(own), micros(peer))),
+    })
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn state_of(status: &PodStatus) -> PodState {
@@ -346,7 +377,10 @@ fn view(
         behind_bytes: status.resync.map(|(sent, total)| total.saturating_sub(sent)),
         seconds_left: status.resync_left.map(|left| left.as_secs()),
         waiting_commands: status.waiting as u64,
+        flow: flow_of(status),
         different: None,
+        risk: None,
+        is_forgettable: false,
         events: status.alerts.iter().map(|(at, alert)| (*at, shown(*alert))).collect(),
     }
 }

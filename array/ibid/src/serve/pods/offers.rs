@@ -1,7 +1,7 @@
 //! Descriptions of pods that two arrays exchange: at the begin of each session of their link, and
 //! after a change of settings.
 
-use super::{PeerPorts, StretchedPods, now_ms};
+use super::{PeerPorts, StretchedPods, check, now_ms};
 use bytes::Bytes;
 use catalog::{PodImage, PodMediator, PodPeer};
 use pods::{Offers, PodConfig};
@@ -107,6 +107,10 @@ impl Offers for StretchedPods {
         if let Err(error) = applied {
             tracing::error!(pod = pod.name, "the settings of the other array do not count here: {error}");
         }
+    }
+
+    fn asked(&self, array: &str, question: &[u8]) -> Vec<u8> {
+        check::answer(self, array, question)
     }
 
     fn refused(&self, stream: StreamId, reason: &str) {
