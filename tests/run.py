@@ -23,6 +23,7 @@
   hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
   management    py-pure-client: flows, and every call that reads; modules of Ansible, each twice
   console       the web console in a browser
+  two-arrays    libiscsi's suite on stretched volumes, by either array and by both
   multipath     a Linux guest with multipath (QEMU): two portals of one array, then two arrays, with faults
   linux         a Linux kernel with open-iscsi and sg3-utils (as root, if a tap device can be made)
 
@@ -73,6 +74,7 @@ from ibid_tests.outside import (
     qemu,
     reduction,
     snapshots,
+    two_arrays,
 )
 from ibid_tests.outside.result import Lab, Result, Skip, where
 
@@ -91,6 +93,7 @@ SUITES = {
     "links": links.run,
     "pods": pods.run,
     "pods-admin": pods_admin.run,
+    "two-arrays": two_arrays.run,
     "multipath": multipath.run,
     "device": device.run,
     "esx": esx.run,
@@ -102,7 +105,7 @@ SUITES = {
 }
 STYLE = {"pass": "green", "skip": "yellow"}
 # A suite with hundreds of tests prints only results other than pass.
-TERSE = {"conformance"}
+TERSE = {"conformance", "two-arrays"}
 # Suites that run beside the others: their arrays wait for leases, timeouts, restarts or clients most of the time.
 BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods", "pods-admin", "multipath"}
 PRINTING = threading.Lock()
