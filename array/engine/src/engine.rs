@@ -312,8 +312,10 @@ impl Shared {
         // Under the mutex, because their order matters.
         while let Some(event) = inner.core.next_stream_event() {
             let event = match event {
-                StreamEvent::Ordered { tag, record, skipped } => {
-                    StreamEvent::Ordered { tag: inner.submitters.tag_of(tag).unwrap_or(tag), record, skipped }
+                StreamEvent::Ordered { tag, is_last, mut record, skipped } => {
+                    record.request = inner.submitters.request_of(tag).filter(|_| is_last);
+                    let tag = inner.submitters.tag_of(tag).unwrap_or(tag);
+                    StreamEvent::Ordered { tag, is_last, record, skipped }
                 }
                 event => event,
             };

@@ -23,7 +23,7 @@ pub use ondisk::WHOLE_VOLUME_BLOCKS;
 pub use service::{
     BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
     MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Recompression, Reply, Service, Sink, SlowIo,
-    SpaceByFamily, Tag, VolumeSpace, call,
+    Source, SpaceByFamily, Tag, VolumeSpace, call,
 };
 pub use stream_credit::Credit;
 pub use stream_record::{FollowedRecord, MAX_FOLLOWED_OPS, MAX_MESSAGE_BYTES, StreamChange, StreamRecord};

@@ -5,6 +5,7 @@
 //! complete in any order. Overlapping requests take effect in the order of submission.
 
 pub use crate::change::Change;
+pub use types::Source;
 
 use crate::delta_op::DeltaOp;
 use crate::stream_record::{FollowedRecord, StreamChange};
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use types::{BlockRange, Lba, Period, VolumeId};
+use types::{BlockRange, Lba, Period, RequestId, VolumeId};
 
 /// Most bytes that one request may carry: 32 MiB.
 pub const MAX_TRANSFER_BYTES: u64 = 32 << 20;
@@ -246,6 +247,10 @@ pub enum OpError {
     /// happened. The engine itself does not answer so.
     #[error("the pod is in transition: {0}")]
     Transition(&'static str),
+    /// Another array that orders the change has not carried it out, and will not: it came too late,
+    /// or too many changes wait. The host repeats it. The engine itself does not answer so.
+    #[error("the change was not carried out: {0}")]
+    Busy(&'static str),
     /// The array is open for reading only.
     #[error("array is read-only")]
     ReadOnly,
@@ -262,6 +267,15 @@ pub type Tag = u64;
 pub trait Sink: Send + Sync {
     /// Receives the reply to the request that was submitted with `tag`.
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>);
+    /// Returns the name of the request if another array has forwarded it. May be called under the
+    /// engine's mutex.
+    fn request(&self) -> Option<RequestId> {
+        None
+    }
+    /// Returns the sender of the requests of this sink, if it is known.
+    fn source(&self) -> Option<Source> {
+        None
+    }
 }
 
 /// Space of the pool, in bytes. Exact when queried; takes constant time.
@@ -480,6 +494,12 @@ pub struct SlowIo {
 pub trait BlockService: Send + Sync {
     /// Starts a request; `sink` receives the reply under `tag`.
     fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>);
+    /// Gives up a change, named by the nexus of its [`Source`] and its tag, if it waits for another
+    /// array that orders it. Its reply still follows, as soon as it is certain whether the change
+    /// takes effect. Other requests are not affected.
+    fn cancel(&self, nexus: u64, tag: Tag) {
+        let _ = (nexus, tag);
+    }
     /// Ends a batch of submissions: the records gathered so far go to the log in one flush.
     fn kick(&self) {}
     /// True if writes are acknowledged before they are durable.

@@ -2,7 +2,7 @@
 
 use crate::change::Change;
 use bytes::Bytes;
-use types::{Period, Position, StreamId};
+use types::{Period, Position, RequestId, StreamId};
 use wal::LogOp;
 
 /// Most operations of a followed record: those of one step of an UNMAP. A change of volumes in a
@@ -29,6 +29,10 @@ pub struct StreamRecord {
     /// as a whole, or there are none. The engine does not interpret the message, and neither
     /// array stores it.
     pub message: Bytes,
+    /// The forwarded request that ends with this record, as the submitter's
+    /// [`Sink::request`](crate::Sink::request) names it. The engine of the follower does not read
+    /// it.
+    pub request: Option<RequestId>,
 }
 
 impl StreamRecord {

@@ -77,6 +77,8 @@ pub enum StreamEvent {
     Ordered {
         /// The request that it carries out, or a part of it.
         tag: Tag,
+        /// No other record follows for that request.
+        is_last: bool,
         /// The record, for the peer, with its message.
         record: StreamRecord,
         /// The changes that were made here if the record is a mark. They are not for the peer.

@@ -61,7 +61,14 @@ fn host(lba: u64, blocks: u64) -> Op {
 }
 
 fn record(position: u64, ops: Vec<LogOp>) -> StreamRecord {
-    StreamRecord { stream: stream(), period: Period(1), position: Position(position), ops, message: Bytes::new() }
+    StreamRecord {
+        stream: stream(),
+        period: Period(1),
+        position: Position(position),
+        ops,
+        message: Bytes::new(),
+        request: None,
+    }
 }
 
 /// Lends as much as an array has room for.
@@ -208,7 +215,8 @@ fn skipped_changes_are_reported_with_the_mark() {
     let mut served = without_credit(Role::Sequencer, Gate::Local, DeltaMode::Source);
     served.core.submit(host(8, 8), 7);
     settle(&mut served.core, &served.disk);
-    let ordered = StreamEvent::Ordered { tag: 7, record: record(1, Vec::new()), skipped: vec![write(8, 8)] };
+    let ordered =
+        StreamEvent::Ordered { tag: 7, is_last: true, record: record(1, Vec::new()), skipped: vec![write(8, 8)] };
     assert_eq!(served.core.next_stream_event(), Some(ordered));
 }
 

@@ -262,7 +262,8 @@ fn hosts_and_peers_cannot_name_a_delta() {
     pair.begin(Role::Follower, Gate::Local, DeltaMode::Off).unwrap();
     let fill = LogOp::Fill { volume: delta, range: range(0, 8), fill: engine::FillValue::Hole };
     let (period, position) = (Period(pair.period), Position(2));
-    let record = StreamRecord { stream: stream(), period, position, ops: vec![fill], message: Bytes::new() };
+    let record =
+        StreamRecord { stream: stream(), period, position, ops: vec![fill], message: Bytes::new(), request: None };
     let answer = run(&mut pair.core, &pair.disk, Op::Follow(Box::new(record.into())));
     assert!(matches!(answer, Err(OpError::Malformed(_))), "{answer:?}");
     let (_, mut plain) = create(GEOMETRY);

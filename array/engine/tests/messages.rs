@@ -213,8 +213,14 @@ fn malformed_changes_are_refused() {
 #[test]
 fn malformed_followed_records_are_refused() {
     let mut peer = follower();
-    let record =
-        |ops, message| StreamRecord { stream: stream(), period: Period(1), position: Position(1), ops, message };
+    let record = |ops, message| StreamRecord {
+        stream: stream(),
+        period: Period(1),
+        position: Position(1),
+        ops,
+        message,
+        request: None,
+    };
     let write = LogOp::Write { volume: volume(1), lba: Lba(0), data: data(1, 8) };
     let (message, value) = (Bytes::from_static(b"x"), vec![put("a", "1")]);
     let cases = [

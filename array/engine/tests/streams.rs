@@ -118,9 +118,13 @@ fn change_and_readers_wait_for_both_logs() {
         position,
         ops: vec![LogOp::Write { volume: volume(), lba: Lba(8), data: data(1, 8) }],
         message: Bytes::new(),
+        request: None,
     };
     let durable = StreamEvent::Durable { stream: stream(), period: Period(1), position };
-    assert_eq!(events(&mut core), [StreamEvent::Ordered { tag: 1, record: ordered, skipped: Vec::new() }, durable]);
+    assert_eq!(
+        events(&mut core),
+        [StreamEvent::Ordered { tag: 1, is_last: true, record: ordered, skipped: Vec::new() }, durable]
+    );
     core.stream_heard(stream(), Period(9), position).unwrap();
     assert!(settle(&mut core, &disk).is_empty(), "a report of another period says nothing");
     core.stream_heard(stream(), Period(1), position).unwrap();
@@ -229,6 +233,7 @@ fn follower_refuses_gaps_and_foreign_volumes() {
         position: Position(position),
         ops: vec![LogOp::Write { volume, lba: Lba(0), data: data(1, 8) }],
         message: Bytes::new(),
+        request: None,
     };
     let follow = |peer: &mut Core, record| run_followed(peer, &disk, record);
     let refused = [
@@ -279,6 +284,7 @@ fn record_that_cannot_be_applied_closes_the_stream() {
         position: Position(position),
         ops: vec![op],
         message: Bytes::new(),
+        request: None,
     };
     let write = |lba| LogOp::Write { volume: volume(), lba: Lba(lba), data: data(lba, 8) };
     let records = [write(0), LogOp::Resize { volume: volume(), blocks: 64 }, write(64), write(8)];

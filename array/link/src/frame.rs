@@ -34,7 +34,7 @@ const _: () = assert!(HEADER_BYTES == 32);
 pub const MAX_BODY_BYTES: u32 = 64 << 10;
 
 /// Bytes before the content of a [`Kind::Record`].
-pub const RECORD_HEADER_BYTES: u32 = 16;
+pub const RECORD_HEADER_BYTES: u32 = 32;
 
 /// The kinds of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use types::{BlockRange, Lba, VolumeId};
+use types::{BlockRange, Lba, Source, VolumeId};
 
 /// Blocks of one chunk: 1 MiB.
 const CHUNK: u64 = 2048;
@@ -88,6 +88,11 @@ impl Border {
 }
 
 impl Sink for Step {
+    /// The initiator changes the volume; the steps of its copy are not given up one by one.
+    fn source(&self) -> Option<Source> {
+        self.border.sink.source().map(|source| Source { nexus: 0, ..source })
+    }
+
     fn complete(&self, _: Tag, result: Result<Reply, OpError>) {
         let border = &self.border;
         match result {

@@ -44,6 +44,8 @@ use types::{Period, Position, StreamId};
 const TICK: Duration = Duration::from_millis(20);
 /// Time between two looks at the stream while something waits for it.
 const SETTLE: Duration = Duration::from_millis(1);
+/// Time between two statements of the clock to the array that forwards.
+const CLOCK: Duration = Duration::from_millis(200);
 /// Rounds of facts and actions of one look. The next look continues.
 const ROUNDS: usize = 8;
 /// Pause before something is tried again.
@@ -79,7 +81,9 @@ pub(crate) struct Driver {
     /// The other array accepts records in this session, after a position of a period.
     ready: Option<(Session, Period, Position)>,
     /// The other array takes forwards in this session.
-    takes_forwards: Option<Session>,
+    takes_forwards: Option<(Session, Duration)>,
+    /// The clock was stated to the other array at this time.
+    last_clock: Duration,
     /// The period that has begun.
     run: Option<BeginPeriod>,
     /// Records go to the other array.
@@ -158,7 +162,6 @@ impl Driver {
             inbox,
             is_woken: AtomicBool::new(false),
             images: Mutex::default(),
-            served: Mutex::default(),
             status: Mutex::default(),
         });
         // There may be some from the process before.
@@ -179,6 +182,7 @@ impl Driver {
             streams_in: None,
             ready: None,
             takes_forwards: None,
+            last_clock: Duration::ZERO,
             run: None,
             is_attached: false,
             facts: None,
@@ -306,6 +310,7 @@ impl Driver {
         self.begin_mask();
         self.add_tail();
         if is_tick {
+            self.state_clock(now);
             self.show(now);
             self.meet_again(now);
             self.leave();
@@ -493,7 +498,16 @@ impl Driver {
         let is_news = accepts.is_some_and(|session| !self.handle.gate.accepts(session));
         self.handle.gate.set(hosts, is_sequencer, accepts);
         if is_news {
-            self.send(&PodMessage::Accepts);
+            self.send(&PodMessage::Accepts(micros(clock::lease_time())));
+        }
+    }
+
+    /// States the clock to the array that forwards.
+    fn state_clock(&mut self, now: Duration) {
+        let is_accepting = self.session.is_some_and(|session| self.handle.gate.accepts(session));
+        if is_accepting && now >= self.last_clock + CLOCK {
+            self.last_clock = now;
+            self.send(&PodMessage::Clock(micros(now)));
         }
     }
 
@@ -618,6 +632,10 @@ impl Driver {
         (shown.is_full, shown.is_peer_full) = (self.awaits_room(), self.room.is_peer_full);
         shown.is_peer_without = self.attempts.is_peer_without;
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Returns a state machine that begins, with its first actions.

@@ -1,20 +1,19 @@
-//! Changes of hosts at the array that follows, which the other array orders.
-//!
-//! A forward has a number that rises. It is sent in the present session, and again in the next one,
-//! as long as it has no outcome; the array that orders carries each number out once. An outcome is
-//! that of a change which both arrays hold. Where the arrays part, a forward ends with an error,
-//! although it may have happened, as when a path of a host fails.
+//! Changes of hosts at the array that follows, as they cross to the array that orders, and their
+//! outcomes. `pod::Forwarder` and `pod::Orderer` decide about them.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::{Op, OpError, Reply, Sink, Tag};
-use platform::clock;
-use std::collections::BTreeMap;
+use pod::{Arrival, Ended, Failure, Forwarder, Outgoing, Refusal};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockRange, LBA_BYTES, Lba, StreamId, VolumeId};
+use types::{BlockRange, LBA_BYTES, Lba, RequestId, StreamId, VolumeId};
 
 /// Number of a session of a pod.
 pub(crate) type Session = u64;
+
+const TOO_LATE: &str = "it came too late to the other array of the pod";
+/// The reason of a request that ends without a decision.
+pub(crate) const UNDECIDED: &str = "the arrays of the pod have not agreed yet";
 
 /// A request that waits for a decision, or for a session, ends after this long.
 pub(crate) const HELD_FOR: Duration = Duration::from_secs(5);
@@ -23,16 +22,9 @@ pub(crate) const HELD_FOR: Duration = Duration::from_secs(5);
 const MAX_DATA: u64 = 512 << 10;
 /// Most ranges of one forward.
 const MAX_RANGES: usize = 4096;
-/// Most bytes of forwards without an outcome.
-const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Most numbers from the oldest forward without an outcome to the newest one.
-const MAX_NUMBERS: u64 = 1 << 15;
-/// Most forwards that the array which orders remembers.
-const MAX_REMEMBERED: usize = 1 << 16;
-
-/// Numbers before the data of a forward: origin, number, the lowest number without an outcome, kind
-/// and four more.
-const NUMBERS: usize = 8;
+/// Numbers before the data of a forward: origin, number, the lowest number without an outcome, the
+/// time of its birth in microseconds, 1 if it is repeated, initiator, kind and four more.
+const NUMBERS: usize = 11;
 
 const WRITE: u64 = 1;
 const WRITE_SAME: u64 = 2;
@@ -42,149 +34,55 @@ const COMPARE_AND_WRITE: u64 = 5;
 const OR: u64 = 6;
 const COPY: u64 = 7;
 
-/// Sends the body of a forward. One that is lost with the session is sent again in the next one.
-type Send = Box<dyn Fn(Bytes) + std::marker::Send + Sync>;
-
-/// A request of a host, of one or more forwards.
-struct Waiting {
-    tag: Tag,
-    sink: Arc<dyn Sink>,
-    /// It fails at this time of the lease clock if there is no session.
-    deadline: Duration,
-    /// Forwards without an outcome.
-    left: usize,
-    result: Result<Reply, OpError>,
-}
-
-/// A forward without an outcome.
-struct Part {
-    request: u64,
+/// A change of one forward.
+pub(crate) struct Content {
     kind: u64,
     numbers: [u64; 4],
     data: Bytes,
 }
 
+/// A request of a host.
+pub(crate) type Waiting = (Tag, Arc<dyn Sink>);
 /// The forwards of the hosts of this array.
-#[derive(Default)]
-pub(crate) struct Forwards {
-    /// Distinguishes this process from the one before.
-    origin: u64,
-    next: u64,
-    requests: BTreeMap<u64, Waiting>,
-    parts: BTreeMap<u64, Part>,
-    bytes: usize,
-    send: Option<Send>,
+pub(crate) type Forwards = Forwarder<Waiting, Content, OpError>;
+
+/// Returns the changes of a request, each with its bytes. `None` if it cannot be forwarded.
+pub(crate) fn changes_of(op: &Op) -> Option<Vec<(Content, usize)>> {
+    let parts = divide(op)?.into_iter().map(|(kind, numbers, data)| {
+        let bytes = data.len();
+        (Content { kind, numbers, data }, bytes)
+    });
+    Some(parts.collect())
 }
 
-impl Forwards {
-    /// Sets the number that distinguishes this process.
-    pub(crate) fn set_origin(&mut self, origin: u64) {
-        self.origin = origin;
-    }
+/// A comparison that has succeeded must not be repeated.
+pub(crate) fn compares(op: &Op) -> bool {
+    matches!(op, Op::CompareAndWrite { .. } | Op::Or { .. })
+}
 
-    /// Returns the requests that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.requests.len()
-    }
+/// Returns the body of a forward.
+pub(crate) fn encode(outgoing: &Outgoing<'_, Content>) -> Bytes {
+    let Outgoing { id, low, born, is_repeated, initiator, content } = outgoing;
+    let mut bytes = BytesMut::with_capacity(NUMBERS * 8 + content.data.len());
+    let born = u64::try_from(born.as_micros()).unwrap_or(u64::MAX);
+    [id.origin, id.number, *low, born, u64::from(*is_repeated), *initiator, content.kind]
+        .iter()
+        .chain(&content.numbers)
+        .for_each(|number| bytes.put_u64_le(*number));
+    bytes.put_slice(&content.data);
+    bytes.freeze()
+}
 
-    /// A session with the array that orders has begun: sends the forwards that wait.
-    pub(crate) fn attach(&mut self, send: Send) {
-        let low = self.low();
-        self.parts.iter().for_each(|(number, part)| send(self.encode(*number, low, part)));
-        self.send = Some(send);
-    }
-
-    /// The session has ended.
-    pub(crate) fn detach(&mut self) {
-        self.send = None;
-    }
-
-    /// Takes a change of a host. Returns an error if it cannot be forwarded.
-    pub(crate) fn add(&mut self, op: &Op, tag: Tag, sink: &Arc<dyn Sink>) -> Option<OpError> {
-        let Some(parts) = divide(op) else {
-            return Some(OpError::Malformed("the array that follows cannot forward it"));
-        };
-        let bytes: usize = parts.iter().map(|(.., data)| data.len()).sum();
-        let numbers = self.next + 1 - self.low() + parts.len() as u64;
-        if self.bytes + bytes > MAX_WAITING_BYTES || numbers > MAX_NUMBERS {
-            return Some(OpError::Transition("too many changes wait for the other array of the pod"));
-        }
-        let request = self.next + 1;
-        let deadline = clock::lease_time() + HELD_FOR;
-        let waiting = Waiting { tag, sink: sink.clone(), deadline, left: parts.len(), result: Ok(Reply::Done) };
-        self.requests.insert(request, waiting);
-        for (kind, numbers, data) in parts {
-            self.next += 1;
-            self.bytes += data.len();
-            self.parts.insert(self.next, Part { request, kind, numbers, data });
-            let low = self.low();
-            if let (Some(send), Some(part)) = (&self.send, self.parts.get(&self.next)) {
-                send(self.encode(self.next, low, part));
-            }
-        }
-        None
-    }
-
-    /// Takes an outcome. Returns the request that has ended with it.
-    pub(crate) fn outcome(&mut self, body: &[u8]) -> Option<(Tag, Arc<dyn Sink>, Result<Reply, OpError>)> {
-        let [origin, number, code, argument] = read_numbers(body)?;
-        if origin != self.origin {
-            return None;
-        }
-        let part = self.parts.remove(&number)?;
-        self.bytes -= part.data.len();
-        let waiting = self.requests.get_mut(&part.request)?;
-        waiting.left -= 1;
-        if waiting.result.is_ok() {
-            waiting.result = decode_result(code, argument);
-        }
-        if waiting.left > 0 {
-            return None;
-        }
-        let Waiting { tag, sink, result, .. } = self.requests.remove(&part.request)?;
-        Some((tag, sink, result))
-    }
-
-    /// Returns true if forwards go to the other array.
-    pub(crate) fn is_attached(&self) -> bool {
-        self.send.is_some()
-    }
-
-    /// Forgets the requests that have waited too long for a session: the other array forgets those
-    /// that it has not ordered when a session ends. Returns them.
-    pub(crate) fn expire(&mut self, now: Duration) -> Vec<(Tag, Arc<dyn Sink>)> {
-        if self.is_attached() {
-            return Vec::new();
-        }
-        let late = self.requests.extract_if(.., |_, waiting| waiting.deadline <= now);
-        let late: BTreeMap<u64, Waiting> = late.collect();
-        let bytes = &mut self.bytes;
-        self.parts.retain(|_, part| {
-            let is_late = late.contains_key(&part.request);
-            *bytes -= if is_late { part.data.len() } else { 0 };
-            !is_late
+/// Completes requests that have ended.
+pub(crate) fn complete(ended: impl IntoIterator<Item = Ended<Waiting, OpError>>) {
+    for Ended { waiting: (tag, sink), result } in ended {
+        let result = result.map(|()| Reply::Done).map_err(|failure| match failure {
+            Failure::Error(error) => error,
+            Failure::Refused(_) => OpError::Busy(TOO_LATE),
+            // It may have happened, as when a path fails: the host repeats it.
+            Failure::Undecided => OpError::Transition(UNDECIDED),
         });
-        late.into_values().map(|waiting| (waiting.tag, waiting.sink)).collect()
-    }
-
-    /// Forgets all forwards. Returns their requests.
-    pub(crate) fn end(&mut self) -> Vec<(Tag, Arc<dyn Sink>)> {
-        self.parts.clear();
-        self.bytes = 0;
-        std::mem::take(&mut self.requests).into_values().map(|waiting| (waiting.tag, waiting.sink)).collect()
-    }
-
-    /// Returns the lowest number without an outcome.
-    fn low(&self) -> u64 {
-        self.parts.first_key_value().map_or(self.next + 1, |(number, _)| *number)
-    }
-
-    fn encode(&self, number: u64, low: u64, part: &Part) -> Bytes {
-        let mut bytes = BytesMut::with_capacity(NUMBERS * 8 + part.data.len());
-        [self.origin, number, low, part.kind].iter().for_each(|number| bytes.put_u64_le(*number));
-        part.numbers.iter().for_each(|number| bytes.put_u64_le(*number));
-        bytes.put_slice(&part.data);
-        bytes.freeze()
+        sink.complete(tag, result);
     }
 }
 
@@ -228,15 +126,13 @@ fn divide(op: &Op) -> Option<Vec<(u64, [u64; 4], Bytes)>> {
 /// A forward that has arrived at the array that orders.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    pub(crate) origin: u64,
-    pub(crate) number: u64,
-    low: u64,
+    pub(crate) arrival: Arrival,
     pub(crate) op: Op,
 }
 
 /// Parses a forward. `None` if the bytes are none.
 pub(crate) fn parse(body: &Bytes) -> Option<Arrived> {
-    let [origin, number, low, kind, a, b, c, d] = read_numbers(body.get(..NUMBERS * 8)?)?;
+    let [origin, number, low, born, repeated, initiator, kind, a, b, c, d] = read_numbers(body.get(..NUMBERS * 8)?)?;
     let data = body.slice(NUMBERS * 8..);
     let (volume, lba) = (VolumeId(a), Lba(b));
     let range = || BlockRange::new(lba, c).ok();
@@ -265,7 +161,17 @@ pub(crate) fn parse(body: &Bytes) -> Option<Arrived> {
         }
         _ => return None,
     };
-    Some(Arrived { origin, number, low, op })
+    let volume = if kind == COPY { VolumeId(d) } else { volume };
+    let arrival = Arrival {
+        id: RequestId { origin, number },
+        low,
+        bytes: body.len(),
+        born: Duration::from_micros(born),
+        is_repeated: repeated != 0,
+        initiator,
+        volume,
+    };
+    (repeated <= 1 && number > 0).then_some(Arrived { arrival, op })
 }
 
 /// Returns true if a change concerns volumes of a stream alone.
@@ -283,65 +189,31 @@ pub(crate) fn is_of(op: &Op, stream: StreamId) -> bool {
     }
 }
 
-/// Knowledge of a forward at the array that orders.
-enum Known {
-    Running,
-    Done(Bytes),
+/// Returns the volume that a change concerns, if it is one of data.
+pub(crate) fn changed_volume(op: &Op) -> Option<VolumeId> {
+    match op {
+        Op::Write { volume, .. }
+        | Op::WriteSame { volume, .. }
+        | Op::Zero { volume, .. }
+        | Op::Unmap { volume, .. }
+        | Op::CompareAndWrite { volume, .. }
+        | Op::Or { volume, .. }
+        | Op::Copy { destination: volume, .. } => Some(*volume),
+        _ => None,
+    }
 }
 
-/// The forwards of the other array in one period.
-#[derive(Default)]
-pub(crate) struct Served {
-    origin: u64,
-    known: BTreeMap<u64, Known>,
+/// Returns the body of an outcome.
+pub(crate) fn encode_outcome(id: RequestId, result: &Result<Reply, OpError>) -> Bytes {
+    let (code, argument) = encode_result(result);
+    let numbers = [id.origin, id.number, code, argument];
+    numbers.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>().into()
 }
 
-/// The treatment of a forward.
-pub(crate) enum Next {
-    /// Carry it out.
-    Run(Op),
-    /// Send this outcome.
-    Answer(Bytes),
-    /// It is being carried out.
-    Wait,
-    /// The other array has more forwards than are remembered.
-    TooMany,
-}
-
-impl Served {
-    /// Takes a forward.
-    pub(crate) fn take(&mut self, arrived: Arrived) -> Next {
-        if arrived.origin != self.origin {
-            *self = Self { origin: arrived.origin, known: BTreeMap::new() };
-        }
-        self.known = self.known.split_off(&arrived.low);
-        match self.known.get(&arrived.number) {
-            Some(Known::Running) => Next::Wait,
-            Some(Known::Done(outcome)) => Next::Answer(outcome.clone()),
-            // It has an outcome, which the other array knows.
-            None if arrived.number < arrived.low => Next::Wait,
-            None if self.known.len() >= MAX_REMEMBERED => Next::TooMany,
-            None => {
-                self.known.insert(arrived.number, Known::Running);
-                Next::Run(arrived.op)
-            }
-        }
-    }
-
-    /// Notes an outcome. Returns its bytes if it still concerns the other array.
-    pub(crate) fn done(&mut self, origin: u64, number: u64, result: &Result<Reply, OpError>) -> Option<Bytes> {
-        let known = self.known.get_mut(&number).filter(|_| origin == self.origin)?;
-        let (code, argument) = encode_result(result);
-        let outcome: Vec<u8> = [origin, number, code, argument].into_iter().flat_map(u64::to_le_bytes).collect();
-        let outcome = Bytes::from(outcome);
-        *known = Known::Done(outcome.clone());
-        Some(outcome)
-    }
-
-    /// Forgets the forwards that were not submitted: the other array names them again.
-    pub(crate) fn forget_running(&mut self, is_forgotten: impl Fn(u64) -> bool) {
-        self.known.retain(|number, known| !(matches!(known, Known::Running) && is_forgotten(*number)));
-    }
+/// Parses an outcome. `None` if the bytes are none.
+pub(crate) fn parse_outcome(body: &[u8]) -> Option<(RequestId, Result<(), Failure<OpError>>)> {
+    let [origin, number, code, argument] = read_numbers(body)?;
+    Some((RequestId { origin, number }, decode_result(code, argument)))
 }
 
 fn read_numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
@@ -362,12 +234,13 @@ fn encode_result(result: &Result<Reply, OpError>) -> (u64, u64) {
         Err(OpError::Transition(_)) => (8, 0),
         Err(OpError::ReadOnly) => (9, 0),
         Err(OpError::Stopped(_)) => (10, 0),
+        Err(OpError::Busy(_)) => (11, 0),
     }
 }
 
-fn decode_result(code: u64, argument: u64) -> Result<Reply, OpError> {
-    Err(match code {
-        0 => return Ok(Reply::Done),
+fn decode_result(code: u64, argument: u64) -> Result<(), Failure<OpError>> {
+    Err(Failure::Error(match code {
+        0 => return Ok(()),
         1 => OpError::Miscompare { offset: argument },
         2 => OpError::NoSpace,
         3 => OpError::MediumError { lba: Lba(argument) },
@@ -376,13 +249,15 @@ fn decode_result(code: u64, argument: u64) -> Result<Reply, OpError> {
         6 => OpError::Malformed("the other array of the pod refuses it"),
         9 => OpError::ReadOnly,
         10 => OpError::Stopped(Arc::from("the other array of the pod has stopped")),
-        _ => OpError::Transition("the other array of the pod cannot order it now"),
-    })
+        11 => return Err(Failure::Refused(Refusal::TooOld)),
+        _ => return Err(Failure::Undecided),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pod::NewRequest;
     use testing::Rng;
 
     struct Ignore;
@@ -410,24 +285,20 @@ mod tests {
         ]
     }
 
-    type Sent = Arc<parking_lot::Mutex<Vec<Bytes>>>;
-
-    /// Returns forwards with a session, and the list of bodies that they send.
-    fn forwards() -> (Forwards, Sent) {
-        let (mut forwards, sent) = (Forwards::default(), Sent::default());
+    fn forwards() -> Forwards {
+        let mut forwards = Forwards::default();
         forwards.set_origin(11);
-        forwards.attach(sender(&sent));
-        (forwards, sent)
+        forwards.begin(1, Duration::ZERO, Duration::ZERO);
+        forwards
     }
 
-    fn sender(sent: &Sent) -> Send {
-        let sent = sent.clone();
-        Box::new(move |body| sent.lock().push(body))
-    }
-
-    fn add(forwards: &mut Forwards, op: &Op, tag: Tag) -> Option<OpError> {
+    /// Adds a change. Returns the bodies of its forwards.
+    fn add(forwards: &mut Forwards, op: &Op, tag: Tag) -> Vec<Bytes> {
         let sink: Arc<dyn Sink> = Arc::new(Ignore);
-        forwards.add(op, tag, &sink)
+        let new =
+            NewRequest { waiting: (tag, sink), source: None, tag, compares: compares(op), deadline: Duration::ZERO };
+        let Ok(numbers) = forwards.add(new, changes_of(op).unwrap(), Duration::ZERO) else { panic!("no space") };
+        numbers.into_iter().map(|number| encode(&forwards.outgoing(number).unwrap())).collect()
     }
 
     fn text(op: &Op) -> String {
@@ -436,97 +307,55 @@ mod tests {
 
     #[test]
     fn changes_arrive_as_they_were() {
-        let (mut forwards, sent) = forwards();
+        let mut forwards = forwards();
         for (tag, op) in changes().iter().enumerate() {
-            assert_eq!(add(&mut forwards, op, tag as u64), None);
-            let arrived = parse(&sent.lock().pop().unwrap()).unwrap();
-            assert_eq!((arrived.origin, arrived.number), (11, tag as u64 + 1));
+            let arrived = parse(&add(&mut forwards, op, tag as u64)[0]).unwrap();
+            assert_eq!(arrived.arrival.id, RequestId { origin: 11, number: tag as u64 + 1 });
+            assert_eq!(arrived.arrival.volume, volume());
             assert_eq!(text(&arrived.op), text(op));
             assert!(is_of(&arrived.op, StreamId::new(5).unwrap()));
             assert!(!is_of(&arrived.op, StreamId::new(6).unwrap()));
         }
         let read = Op::Read { volume: volume(), range: BlockRange::new(Lba(0), 8).unwrap() };
-        assert!(matches!(add(&mut forwards, &read, 99), Some(OpError::Malformed(_))));
+        assert!(changes_of(&read).is_none());
     }
 
     #[test]
     fn long_write_is_divided_and_answered_once() {
-        let (mut forwards, sent) = forwards();
+        let mut forwards = forwards();
         let data = Bytes::from(vec![7; 1_200 << 10]);
         let op = Op::Write { volume: volume(), lba: Lba(8), data: data.clone(), fua: false };
-        assert_eq!(add(&mut forwards, &op, 42), None);
-        let (mut served, mut joined, mut answers) = (Served::default(), Vec::new(), 0);
-        for body in sent.lock().iter() {
-            let arrived = parse(body).unwrap();
-            let (origin, number) = (arrived.origin, arrived.number);
-            let Next::Run(Op::Write { lba, data, .. }) = served.take(arrived) else { panic!("it runs") };
+        let (mut joined, mut answers) = (Vec::new(), 0);
+        for body in add(&mut forwards, &op, 42) {
+            let Arrived { arrival, op } = parse(&body).unwrap();
+            let Op::Write { lba, data, .. } = op else { panic!("{op:?}") };
             assert_eq!(lba.0, 8 + joined.len() as u64 / LBA_BYTES);
             joined.extend_from_slice(&data);
-            let outcome = served.done(origin, number, &Ok(Reply::Done)).unwrap();
-            let ended = forwards.outcome(&outcome);
-            answers += usize::from(ended.is_some_and(|(tag, _, result)| tag == 42 && result == Ok(Reply::Done)));
-            assert!(forwards.outcome(&outcome).is_none(), "an outcome counts once");
+            let (id, result) = parse_outcome(&encode_outcome(arrival.id, &Ok(Reply::Done))).unwrap();
+            let ended = forwards.outcome(id, result);
+            answers += usize::from(ended.is_some_and(|ended| ended.waiting.0 == 42 && ended.result.is_ok()));
+            assert!(forwards.committed(id).is_none(), "an outcome counts once");
         }
         assert_eq!((joined, answers, forwards.waiting()), (data.to_vec(), 1, 0));
     }
 
     #[test]
-    fn forward_is_carried_out_once_over_sessions() {
-        let (mut forwards, sent) = forwards();
-        for (tag, op) in changes()[..3].iter().enumerate() {
-            assert_eq!(add(&mut forwards, op, tag as u64), None);
+    fn outcomes_arrive_as_they_were() {
+        let id = RequestId { origin: 11, number: 4 };
+        let arrive = |error: OpError| parse_outcome(&encode_outcome(id, &Err(error))).unwrap();
+        for error in [OpError::Miscompare { offset: 5 }, OpError::NoSpace, OpError::ReadOnly] {
+            assert_eq!(arrive(error.clone()), (id, Err(Failure::Error(error))));
         }
-        let bodies = std::mem::take(&mut *sent.lock());
-        let mut served = Served::default();
-        let mut take = |body: &Bytes| served.take(parse(body).unwrap());
-        assert!(matches!(take(&bodies[0]), Next::Run(_)));
-        assert!(matches!(take(&bodies[1]), Next::Run(_)));
-        // The second one is done, but its outcome is lost with the session.
-        served.done(11, 2, &Err(OpError::NoSpace)).unwrap();
-        forwards.detach();
-        forwards.attach(sender(&sent));
-        let again = std::mem::take(&mut *sent.lock());
-        assert_eq!(again, bodies);
-        let mut take = |body: &Bytes| served.take(parse(body).unwrap());
-        assert!(matches!(take(&again[0]), Next::Wait), "it runs still");
-        let Next::Answer(outcome) = take(&again[1]) else { panic!("its outcome is known") };
-        assert!(matches!(take(&again[2]), Next::Run(_)), "it had not arrived");
-        let (tag, _, result) = forwards.outcome(&outcome).unwrap();
-        assert_eq!((tag, result), (1, Err(OpError::NoSpace)));
-        // One that waited at a gate is forgotten with its session, and runs when it is named again.
-        served.forget_running(|number| number == 3);
-        assert!(matches!(served.take(parse(&again[2]).unwrap()), Next::Run(_)));
-        // Another process of the array begins again.
-        let mut other = Forwards::default();
-        other.set_origin(12);
-        other.attach(sender(&sent));
-        assert_eq!(add(&mut other, &changes()[2], 7), None);
-        assert!(matches!(served.take(parse(&sent.lock()[0]).unwrap()), Next::Run(_)));
-        assert_eq!(served.done(11, 1, &Ok(Reply::Done)), None, "nobody waits for it");
-    }
-
-    #[test]
-    fn late_forward_with_a_known_outcome_is_not_repeated() {
-        let (mut forwards, sent) = forwards();
-        let (ops, mut served) = (changes(), Served::default());
-        assert_eq!(add(&mut forwards, &ops[0], 1), None);
-        let first = sent.lock().pop().unwrap();
-        assert!(matches!(served.take(parse(&first).unwrap()), Next::Run(_)));
-        assert!(forwards.outcome(&served.done(11, 1, &Ok(Reply::Done)).unwrap()).is_some());
-        assert_eq!(add(&mut forwards, &ops[1], 2), None);
-        let second = sent.lock().pop().unwrap();
-        assert!(matches!(served.take(parse(&second).unwrap()), Next::Run(_)), "the first one is forgotten now");
-        // A copy of the first one names an older limit; the array has moved on.
-        let mut late = first.to_vec();
-        late[16..24].copy_from_slice(&2_u64.to_le_bytes());
-        assert!(matches!(served.take(parse(&Bytes::from(late)).unwrap()), Next::Wait));
+        assert_eq!(arrive(OpError::Busy("late")).1, Err(Failure::Refused(Refusal::TooOld)));
+        assert_eq!(arrive(OpError::Transition("undecided")).1, Err(Failure::Undecided));
+        assert_eq!(parse_outcome(&[0; 31]), None);
     }
 
     #[test]
     fn random_forwards_never_panic() {
-        let (mut forwards, sent) = forwards();
-        changes().iter().for_each(|op| drop(add(&mut forwards, op, 1)));
-        let (bodies, mut rng) = (sent.lock().clone(), Rng::new(20_261_127));
+        let mut forwards = forwards();
+        let bodies: Vec<Bytes> = changes().iter().flat_map(|op| add(&mut forwards, op, 1)).collect();
+        let mut rng = Rng::new(20_261_127);
         for _ in 0..50_000 {
             let mut bytes = bodies[rng.index(bodies.len())].to_vec();
             for _ in 0..rng.below(4) {

@@ -5,18 +5,23 @@
 //! expired, or that has yielded, may not know the newest content. Otherwise it waits, and is read
 //! again.
 
-use crate::forward::{Forwards, HELD_FOR, Session};
+use crate::forward::{self, Forwards, HELD_FOR, Session, UNDECIDED, Waiting};
+use crate::message::PodMessage;
+use bytes::Bytes;
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
 use parking_lot::{Mutex, RwLock};
 use platform::clock;
-use pod::{Changes, Hosts, Ports, Reads};
+use pod::{Arrival, Changes, Hosts, NewRequest, Next, Orderer, Ports, Reads};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use types::{RequestId, Source};
 
 const NOT_SERVED: &str = "the other array of the pod serves it";
 const LAGS: &str = "objects of the other array are on their way to the catalog; try again";
-const IN_TRANSITION: &str = "the arrays of the pod have not agreed yet";
+const TOO_LATE: &str = "it is too old, or its host has used the other path or given it up";
+const NO_SPACE: &str = "too many changes wait for the other array of the pod";
+const NOT_FORWARDED: &str = "the array that follows cannot forward it";
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +52,8 @@ struct Request {
     sink: Arc<dyn Sink>,
     /// It fails at this time of the lease clock if it still waits.
     deadline: Duration,
-    /// The session that has brought it from the follower.
-    session: Option<Session>,
+    /// The session that has brought it from the follower, and its forward.
+    forward: Option<(Session, Arrival)>,
 }
 
 /// The treatment of a request.
@@ -79,7 +84,13 @@ struct State {
     /// Forwards of the other array are accepted in this session.
     accepts: Option<Session>,
     forwards: Forwards,
+    /// Sends messages about forwards in the present session.
+    send: Option<SendMessage>,
+    orderer: Arc<Mutex<Orderer<Bytes>>>,
 }
+
+/// Sends a message in a session. One that is lost with the session is not sent again.
+pub(crate) type SendMessage = Box<dyn Fn(&PodMessage) + Send + Sync>;
 
 /// Is called when no change is in flight.
 pub(crate) type Notify = Arc<dyn Fn() + Send + Sync>;
@@ -89,6 +100,8 @@ pub(crate) struct HostGate {
     this: Weak<Self>,
     engine: Arc<dyn BlockService>,
     state: Mutex<State>,
+    /// The forwards of the other array. Locked after the state, and under the engine's mutex.
+    orderer: Arc<Mutex<Orderer<Bytes>>>,
     /// Called when no change is in flight any more.
     on_still: RwLock<Option<Notify>>,
     /// Called when the state of a port group changes.
@@ -98,6 +111,7 @@ pub(crate) struct HostGate {
 impl HostGate {
     /// Creates a gate that serves nothing yet.
     pub(crate) fn new(engine: Arc<dyn BlockService>, on_ports: Notify) -> Arc<Self> {
+        let orderer = Arc::<Mutex<Orderer<Bytes>>>::default();
         let state = State {
             hosts: undecided(),
             version: 0,
@@ -110,11 +124,14 @@ impl HostGate {
             objects_in_flight: 0,
             accepts: None,
             forwards: Forwards::default(),
+            send: None,
+            orderer: orderer.clone(),
         };
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             engine,
             state: Mutex::new(state),
+            orderer,
             on_still: RwLock::default(),
             on_ports,
         })
@@ -156,13 +173,83 @@ impl HostGate {
         if has_other_ports {
             (self.on_ports)();
         }
-        Self::end_forwards(ended);
+        forward::complete(ended);
         self.drain();
     }
 
-    /// A forward may have happened, as when a path fails: the host repeats it.
-    fn end_forwards(ended: Vec<(Tag, Arc<dyn Sink>)>) {
-        ended.into_iter().for_each(|(tag, sink)| sink.complete(tag, Err(OpError::Transition(IN_TRANSITION))));
+    /// The array that orders accepts forwards in a session, and has stated its clock: sends those
+    /// that wait.
+    pub(crate) fn attach_forwards(&self, session: Session, clock: Duration, send: SendMessage) {
+        let mut state = self.state.lock();
+        if !state.forwards.is_attached() {
+            state.send = Some(send);
+            let numbers = state.forwards.begin(session, clock, clock::lease_time());
+            state.send_forwards(&numbers);
+        }
+    }
+
+    /// A record that carries out a forward of this array has arrived.
+    pub(crate) fn forward_named(&self, id: RequestId) {
+        let ended = self.state.lock().forwards.ordered(id);
+        forward::complete(ended);
+    }
+
+    /// Both logs hold that record.
+    pub(crate) fn forward_committed(&self, id: RequestId) {
+        let ended = self.state.lock().forwards.committed(id);
+        forward::complete(ended);
+    }
+
+    /// Takes the outcome of a forward of this array.
+    pub(crate) fn outcome(&self, body: &[u8]) {
+        let Some((id, result)) = forward::parse_outcome(body) else { return };
+        let ended = self.state.lock().forwards.outcome(id, result);
+        forward::complete(ended);
+    }
+
+    /// A host gives up a change that waits here or at the array that orders.
+    pub(crate) fn cancel(&self, nexus: u64, tag: Tag) {
+        let (held, ended) = {
+            let mut state = self.state.lock();
+            let is_it = |held: &Request| {
+                held.tag == tag && held.forward.is_none() && held.sink.source().is_some_and(|s| s.nexus == nexus)
+            };
+            let at = state.held.iter().position(is_it);
+            let held = at.and_then(|at| state.held.remove(at));
+            let (ids, ended) = state.forwards.cancel(nexus, tag);
+            state.send.iter().for_each(|send| ids.iter().for_each(|id| send(&PodMessage::Cancel(*id))));
+            (held, ended)
+        };
+        held.into_iter().for_each(|held| held.sink.complete(held.tag, Err(OpError::Transition(UNDECIDED))));
+        forward::complete(ended);
+    }
+
+    /// Takes a forward of the other array.
+    pub(crate) fn take_forward(&self, arrival: &Arrival) -> Next<Bytes> {
+        self.orderer.lock().take(arrival, clock::lease_time())
+    }
+
+    /// The last record of a forward of the other array is ordered. The engine's mutex is held.
+    pub(crate) fn forward_ordered(&self, id: RequestId) {
+        self.orderer.lock().ordered(id, true);
+    }
+
+    /// An attempt has an outcome. Returns true if the other array needs it.
+    pub(crate) fn forward_done(&self, id: RequestId, attempt: u64, outcome: Bytes) -> bool {
+        self.orderer.lock().done(id, attempt, outcome)
+    }
+
+    /// The other array's host has given a forward up. Returns false if it is not known here.
+    pub(crate) fn cancel_forward(&self, session: Session, id: RequestId) -> bool {
+        let held = {
+            let mut state = self.state.lock();
+            let is_it = |held: &Request| held.forward.is_some_and(|(of, arrival)| of == session && arrival.id == id);
+            let at = state.held.iter().position(is_it);
+            at.and_then(|at| state.held.remove(at))
+        };
+        let is_known = held.is_some() || self.orderer.lock().is_known(id);
+        held.into_iter().for_each(|held| held.sink.complete(held.tag, Err(OpError::Busy(TOO_LATE))));
+        is_known
     }
 
     /// The session with the other array has ended: it carries out no forward that it has not
@@ -170,11 +257,14 @@ impl HostGate {
     pub(crate) fn detach_forwards(&self) {
         let ended = {
             let mut state = self.state.lock();
-            state.accepts = None;
-            state.forwards.detach();
-            if state.hosts.changes == Changes::Fail { state.forwards.end() } else { Vec::new() }
+            (state.accepts, state.send) = (None, None);
+            let mut ended = state.forwards.end_session();
+            if state.hosts.changes == Changes::Fail {
+                ended.extend(state.forwards.end());
+            }
+            ended
         };
-        Self::end_forwards(ended);
+        forward::complete(ended);
     }
 
     /// Whether forwards of the other array are accepted in a session.
@@ -211,13 +301,13 @@ impl HostGate {
     /// Takes a request of a host or of the catalog.
     pub(crate) fn submit(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
         let deadline = clock::lease_time() + HELD_FOR;
-        self.take(Request { op, tag, sink: sink.clone(), deadline, session: None });
+        self.take(Request { op, tag, sink: sink.clone(), deadline, forward: None });
     }
 
     /// Takes a change that the follower has forwarded in a session.
-    pub(crate) fn submit_forward(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>, session: Session) {
+    pub(crate) fn submit_forward(&self, op: Op, tag: Tag, sink: &Arc<dyn Sink>, session: Session, arrival: Arrival) {
         let deadline = clock::lease_time() + HELD_FOR;
-        self.take(Request { op, tag, sink: sink.clone(), deadline, session: Some(session) });
+        self.take(Request { op, tag, sink: sink.clone(), deadline, forward: Some((session, arrival)) });
     }
 
     /// Passes the end of a batch on.
@@ -239,20 +329,21 @@ impl HostGate {
     }
 
     fn carry_out(&self, request: Request, decision: Decision, version: u64) {
-        let Request { op, tag, sink, deadline, session } = request;
+        let Request { op, tag, sink, deadline, forward } = request;
         match decision {
             Decision::Pass => {
                 let kind = kind_of(&op);
                 // A comparison reads, and may have to be made again.
                 let may_repeat = kind == Kind::Read || matches!(op, Op::CompareAndWrite { .. });
                 let again = may_repeat.then(|| op.clone());
-                let passed = Passed { gate: self.this.clone(), sink, kind, version, again, deadline, session };
+                let passed = Passed { gate: self.this.clone(), sink, kind, version, again, deadline, forward };
                 let passed: Arc<dyn Sink> = Arc::new(passed);
                 self.engine.submit(op, tag, &passed);
             }
             Decision::Forward => {
-                let refused = self.state.lock().forwards.add(&op, tag, &sink);
-                refused.into_iter().for_each(|error| sink.complete(tag, Err(error)));
+                if let Err((error, (tag, sink))) = self.state.lock().forward(&op, (tag, sink), deadline) {
+                    sink.complete(tag, Err(error));
+                }
             }
             Decision::Fail(error) => sink.complete(tag, Err(error)),
             Decision::Hold => {}
@@ -298,8 +389,8 @@ impl HostGate {
             state.held = kept;
             (late, state.forwards.expire(now))
         };
-        let late = late.into_iter().map(|Request { tag, sink, .. }| (tag, sink));
-        Self::end_forwards(late.chain(forwards).collect());
+        late.into_iter().for_each(|held| held.sink.complete(held.tag, Err(OpError::Transition(UNDECIDED))));
+        forward::complete(forwards);
         // The lease may have been extended.
         if !self.state.lock().held.is_empty() {
             self.drain();
@@ -307,13 +398,13 @@ impl HostGate {
     }
 
     /// A session has ended: forwards of it that have not been submitted are forgotten. The follower
-    /// names them again if it still wants them. Returns their tags.
-    pub(crate) fn forget_session(&self, session: Session) -> Vec<Tag> {
+    /// names them again if it still wants them.
+    pub(crate) fn forget_session(&self, session: Session) {
         let mut state = self.state.lock();
-        let is_of = |request: &Request| request.session == Some(session);
-        let forgotten = state.held.iter().filter(|held| is_of(held)).map(|held| held.tag).collect();
+        let is_of = |request: &Request| request.forward.is_some_and(|(of, _)| of == session);
+        let forgotten: Vec<Tag> = state.held.iter().filter(|held| is_of(held)).map(|held| held.tag).collect();
         state.held.retain(|held| !is_of(held));
-        forgotten
+        self.orderer.lock().forget(|attempt| forgotten.contains(&attempt));
     }
 
     /// Requests wait for a decision.
@@ -373,8 +464,8 @@ impl HostGate {
             }
             // It is made again: at once if the service has changed, later if the engine refuses it.
             Some(op) => {
-                let (op, sink, deadline, session) = (op.clone(), passed.sink.clone(), passed.deadline, passed.session);
-                state.held.push_back(Request { op, tag, sink, deadline, session });
+                let (op, sink, deadline, forward) = (op.clone(), passed.sink.clone(), passed.deadline, passed.forward);
+                state.held.push_back(Request { op, tag, sink, deadline, forward });
                 drop(state);
                 if !is_refused {
                     self.drain();
@@ -402,6 +493,7 @@ impl State {
         if matches!(decision, Decision::Pass) && kind_of(&request.op) != Kind::Read {
             self.in_flight += 1;
             self.objects_in_flight += usize::from(kind_of(&request.op) == Kind::Objects);
+            self.note_direct(request);
         }
         self.version
     }
@@ -416,14 +508,51 @@ impl State {
             (Kind::Objects, _) if self.lags => Decision::Fail(OpError::Transition(LAGS)),
             (Kind::Objects, _) if self.holds_objects => Decision::Hold,
             // Its session has ended, or the arrays begin again.
-            _ if request.session.is_some() && request.session != self.accepts => {
-                Decision::Fail(OpError::Transition(IN_TRANSITION))
+            _ if request.forward.is_some_and(|(session, _)| Some(session) != self.accepts) => {
+                Decision::Fail(OpError::Transition(UNDECIDED))
             }
             _ if waits_behind => Decision::Hold,
+            _ if self.is_refused(request) => Decision::Fail(OpError::Busy(TOO_LATE)),
             (_, Changes::Serve) if self.is_sequencer => Decision::Pass,
             (Kind::Objects, _) => Decision::Fail(OpError::Unavailable(NOT_SERVED)),
             _ => Decision::Forward,
         }
+    }
+
+    /// Whether a forward of the other array came too late.
+    fn is_refused(&self, request: &Request) -> bool {
+        let now = clock::lease_time;
+        request.forward.is_some_and(|(_, arrival)| self.orderer.lock().check(&arrival, now()).is_err())
+    }
+
+    /// Notes a change that an initiator makes by way of this array while the other one forwards.
+    fn note_direct(&self, request: &Request) {
+        if self.accepts.is_some()
+            && request.forward.is_none()
+            && let (Some(source), Some(volume)) = (request.sink.source(), forward::changed_volume(&request.op))
+        {
+            self.orderer.lock().note_direct(source.initiator, volume, clock::lease_time());
+        }
+    }
+
+    /// Forwards a change of a host.
+    fn forward(&mut self, op: &Op, waiting: Waiting, deadline: Duration) -> Result<(), (OpError, Waiting)> {
+        let Some(changes) = forward::changes_of(op) else { return Err((OpError::Malformed(NOT_FORWARDED), waiting)) };
+        let (tag, source) = (waiting.0, waiting.1.source());
+        let new = NewRequest { waiting, source, tag, compares: forward::compares(op), deadline };
+        match self.forwards.add(new, changes, clock::lease_time()) {
+            Ok(numbers) => {
+                self.send_forwards(&numbers);
+                Ok(())
+            }
+            Err((waiting, _)) => Err((OpError::Busy(NO_SPACE), waiting)),
+        }
+    }
+
+    fn send_forwards(&self, numbers: &[u64]) {
+        let Some(send) = &self.send else { return };
+        let outgoing = numbers.iter().filter_map(|number| self.forwards.outgoing(*number));
+        outgoing.for_each(|outgoing| send(&PodMessage::Forward(forward::encode(&outgoing))));
     }
 
     fn has_held_changes(&self) -> bool {
@@ -440,10 +569,18 @@ struct Passed {
     /// A request that reads, to be made again.
     again: Option<Op>,
     deadline: Duration,
-    session: Option<Session>,
+    forward: Option<(Session, Arrival)>,
 }
 
 impl Sink for Passed {
+    fn request(&self) -> Option<RequestId> {
+        self.sink.request()
+    }
+
+    fn source(&self) -> Option<Source> {
+        self.sink.source()
+    }
+
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
         match self.gate.upgrade() {
             Some(gate) => gate.passed(self, tag, result),

@@ -1,7 +1,7 @@
 //! The part of a pod that other threads reach: its inbox, its state machine, its gate.
 
 use crate::environment::Environment;
-use crate::forward::{Arrived, Next, Served, Session};
+use crate::forward::Session;
 use crate::gate::HostGate;
 use crate::message::PodMessage;
 use crate::persist::{self, Persist};
@@ -94,7 +94,6 @@ pub(crate) struct PodHandle {
     pub(crate) is_woken: AtomicBool,
     /// Records with images that are not in the catalog.
     pub(crate) images: Mutex<Images>,
-    pub(crate) served: Mutex<Served>,
     pub(crate) status: Mutex<PodStatus>,
 }
 
@@ -124,22 +123,6 @@ impl PodHandle {
         (status.waiting, status.in_flight) = self.gate.load();
         status.hosts = self.gate.hosts();
         status
-    }
-
-    /// Takes a forward of the other array.
-    pub(crate) fn take_forward(&self, arrived: Arrived) -> Next {
-        self.served.lock().take(arrived)
-    }
-
-    /// Notes the outcome of one. Returns its bytes for the other array.
-    pub(crate) fn forward_done(&self, origin: u64, number: u64, result: &Result<Reply, OpError>) -> Option<Bytes> {
-        self.served.lock().done(origin, number, result)
-    }
-
-    /// Takes the outcome of a forward of this array.
-    pub(crate) fn outcome(&self, body: &[u8]) {
-        let ended = self.gate.forwards(|forwards| forwards.outcome(body));
-        ended.into_iter().for_each(|(tag, sink, result)| sink.complete(tag, result));
     }
 
     /// An array is being removed from the pod: it must not be asked to take part again.

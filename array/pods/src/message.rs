@@ -4,7 +4,7 @@
 //! Numbers are little-endian.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use types::{BlockRange, Lba, Period, Position, VolumeId};
+use types::{BlockRange, Lba, Period, Position, RequestId, VolumeId};
 
 /// Most ranges and volumes in one part of a mask.
 pub(crate) const MASK_PART: usize = 4096;
@@ -26,6 +26,8 @@ const ROOM: u8 = 40;
 const VERIFY: u8 = 41;
 const ASK: u8 = 42;
 const TOLD: u8 = 43;
+const CANCEL: u8 = 13;
+const CLOCK: u8 = 14;
 
 /// Bytes before the body: kind and session.
 const HEAD: usize = 9;
@@ -77,8 +79,14 @@ pub(crate) enum PodMessage {
     Offer(Bytes),
     /// The offer is refused, for this reason.
     Refusal(String),
-    /// The sender orders changes, and takes forwards in this session.
-    Accepts,
+    /// The sender orders changes, and takes forwards in this session. It states its clock, in
+    /// microseconds.
+    Accepts(u64),
+    /// The same sender states its clock again.
+    Clock(u64),
+    /// A host has given up a change that the sender has forwarded. The outcome follows, or the
+    /// record.
+    Cancel(RequestId),
     /// A change of a host at the follower. See [`crate::forward`].
     Forward(Bytes),
     /// The outcome of such a change.
@@ -114,7 +122,9 @@ impl PodMessage {
             Self::Control(body) => (CONTROL, Some(&body[..])),
             Self::Ready { .. } => (READY, None),
             Self::MaskRequest => (MASK_REQUEST, None),
-            Self::Accepts => (ACCEPTS, None),
+            Self::Accepts(_) => (ACCEPTS, None),
+            Self::Clock(_) => (CLOCK, None),
+            Self::Cancel(_) => (CANCEL, None),
             Self::Gone => (GONE, None),
             Self::Room { .. } => (ROOM, None),
             Self::Verify(body) => (VERIFY, Some(&body[..])),
@@ -134,6 +144,8 @@ impl PodMessage {
             Self::Here { own: first, seen: second } => {
                 [first, second].iter().for_each(|number| bytes.put_u64_le(**number));
             }
+            Self::Accepts(clock) | Self::Clock(clock) => bytes.put_u64_le(*clock),
+            Self::Cancel(id) => [id.origin, id.number].iter().for_each(|number| bytes.put_u64_le(*number)),
             Self::Ready { period, arrived } => {
                 [period.0, arrived.0].iter().for_each(|number| bytes.put_u64_le(*number));
             }
@@ -172,7 +184,14 @@ impl PodMessage {
                 Self::Ready { period: Period(period), arrived: Position(arrived) }
             }
             MASK_REQUEST if is_empty => Self::MaskRequest,
-            ACCEPTS if is_empty => Self::Accepts,
+            ACCEPTS | CLOCK => {
+                let [clock] = numbers(&body)?[..] else { return None };
+                if *kind == ACCEPTS { Self::Accepts(clock) } else { Self::Clock(clock) }
+            }
+            CANCEL => {
+                let [origin, number] = numbers(&body)?[..] else { return None };
+                Self::Cancel(RequestId { origin, number })
+            }
             GONE if is_empty => Self::Gone,
             MASK => Self::Mask(mask(&body)?),
             IMAGE => Self::Image(body),
@@ -240,12 +259,14 @@ mod tests {
             PodMessage::Refusal("no".to_owned()),
             PodMessage::Forward(body.clone()),
             PodMessage::Outcome(body.clone()),
-            PodMessage::Accepts,
+            PodMessage::Accepts(5),
             PodMessage::Gone,
             PodMessage::Room { is_full: true },
             PodMessage::Verify(body.clone()),
             PodMessage::Ask { number: 1, body: body.clone() },
             PodMessage::Told { number: 1, body },
+            PodMessage::Cancel(RequestId { origin: 11, number: 4 }),
+            PodMessage::Clock(6),
         ]
     }
 
@@ -264,12 +285,14 @@ mod tests {
             "0810000000000000006e6f",
             "0910000000000000007b7d",
             "0a10000000000000007b7d",
-            "0b1000000000000000",
+            "0b10000000000000000500000000000000",
             "0c1000000000000000",
             "28100000000000000001",
             "2910000000000000007b7d",
             "2a100000000000000001000000000000007b7d",
             "2b100000000000000001000000000000007b7d",
+            "0d10000000000000000b000000000000000400000000000000",
+            "0e10000000000000000600000000000000",
         ];
         for (message, golden) in samples().into_iter().zip(golden) {
             assert_eq!(types::hex::encode(&message.encode(16)), golden, "{message:?}");

@@ -5,7 +5,7 @@ mod asking;
 
 use crate::driver::{self, Driver, Start};
 use crate::environment::Environment;
-use crate::forward::{self, Next, Session};
+use crate::forward::{self, Arrived, Session};
 use crate::gate::HostGate;
 use crate::handle::{Input, LinkSession, PodHandle};
 use crate::message::PodMessage;
@@ -18,7 +18,7 @@ use crate::verify::Verifier;
 use bytes::Bytes;
 use engine::{Change, Op, OpError, Reply, Sink, Tag, call};
 use parking_lot::{Mutex, RwLock};
-use pod::{Request, Side, Stored};
+use pod::{Next, Request, Side, Stored};
 use replication::CarrierOwner;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
-use types::{Period, Position, StreamId};
+use types::{Period, Position, RequestId, StreamId};
 
 /// Time for the engine to store a new stream, and for a pod to answer a request.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -416,21 +416,28 @@ impl Pods {
         if !handle.gate.accepts(session) {
             return Ok(());
         }
-        let (origin, number) = (arrived.origin, arrived.number);
-        match handle.take_forward(arrived) {
-            Next::Run(op) => {
-                let done = ForwardDone { pods: self.this.clone(), handle: handle.clone(), origin };
+        let Arrived { arrival, op } = arrived;
+        let answer = |outcome| self.send(&handle.array, link, handle.stream, session, &PodMessage::Outcome(outcome));
+        match handle.gate.take_forward(&arrival) {
+            Next::Run(attempt) => {
+                let done = ForwardDone { pods: self.this.clone(), handle: handle.clone(), id: arrival.id };
                 let sink: Arc<dyn Sink> = Arc::new(done);
-                handle.gate.submit_forward(op, number, &sink, session);
+                handle.gate.submit_forward(op, attempt, &sink, session, arrival);
                 handle.gate.kick();
             }
-            Next::Answer(outcome) => {
-                self.send(&handle.array, link, handle.stream, session, &PodMessage::Outcome(outcome));
-            }
+            Next::Answer(outcome) => answer(outcome),
             Next::Wait => {}
-            Next::TooMany => return Err("more changes of hosts than this array remembers".to_owned()),
+            Next::Refuse(_) => answer(forward::encode_outcome(arrival.id, &Err(OpError::Busy("it comes too late")))),
         }
         Ok(())
+    }
+
+    /// A host of the other array has given a change up.
+    fn take_cancel(&self, link: LinkSession, session: Session, handle: &Arc<PodHandle>, id: RequestId) {
+        if handle.gate.accepts(session) && !handle.gate.cancel_forward(session, id) {
+            let outcome = forward::encode_outcome(id, &Err(OpError::Busy("its host has given it up")));
+            self.send(&handle.array, link, handle.stream, session, &PodMessage::Outcome(outcome));
+        }
     }
 }
 
@@ -438,18 +445,25 @@ impl Pods {
 struct ForwardDone {
     pods: Weak<Pods>,
     handle: Arc<PodHandle>,
-    origin: u64,
+    id: RequestId,
 }
 
 impl Sink for ForwardDone {
-    fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
-        let Some(outcome) = self.handle.forward_done(self.origin, tag, &result) else { return };
+    fn complete(&self, attempt: Tag, result: Result<Reply, OpError>) {
+        let outcome = forward::encode_outcome(self.id, &result);
+        if !self.handle.gate.forward_done(self.id, attempt, outcome.clone()) {
+            return;
+        }
         let Some(pods) = self.pods.upgrade() else { return };
         // Without a session, the other array asks again in the next one.
         let link = pods.links.read().get(&self.handle.array).copied();
         if let Some(link) = link {
             pods.send(&self.handle.array, link, self.handle.stream, 0, &PodMessage::Outcome(outcome));
         }
+    }
+
+    fn request(&self) -> Option<RequestId> {
+        Some(self.id)
     }
 }
 
@@ -487,14 +501,33 @@ impl CarrierOwner for Owner {
             (PodMessage::Offer(offer), _) => pods.take_offer(array, link, stream, offer),
             (PodMessage::Refusal(reason), Some(_)) => pods.take_refusal(stream, reason),
             (PodMessage::Forward(body), Some(handle)) => return pods.take_forward(link, session, &handle, &body),
-            (PodMessage::Outcome(body), Some(handle)) => handle.outcome(&body),
             (PodMessage::Verify(body), Some(_)) => return pods.take_verify(array, link, stream, &body),
+            (PodMessage::Outcome(body), Some(handle)) => handle.gate.outcome(&body),
+            (PodMessage::Cancel(id), Some(handle)) => pods.take_cancel(link, session, &handle, id),
             // The pod has left this array, or has not come to it yet.
             (PodMessage::Here { .. }, None) => pods.send(array, link, stream, 0, &PodMessage::Gone),
             (PodMessage::Refusal(_), _) | (_, None) => {}
             (message, Some(handle)) => handle.give(Input::Message(link, session, message)),
         }
         Ok(())
+    }
+
+    fn ordered(&self, stream: StreamId, request: RequestId) {
+        let Some(pods) = self.0.upgrade() else { return };
+        // As below.
+        if let Some(handle) = pods.pods.read().get(&stream) {
+            handle.gate.forward_ordered(request);
+        }
+    }
+
+    fn named(&self, stream: StreamId, request: RequestId) {
+        let handle = self.0.upgrade().and_then(|pods| pods.handle(stream).ok());
+        handle.into_iter().for_each(|handle| handle.gate.forward_named(request));
+    }
+
+    fn carried_out(&self, stream: StreamId, request: RequestId) {
+        let handle = self.0.upgrade().and_then(|pods| pods.handle(stream).ok());
+        handle.into_iter().for_each(|handle| handle.gate.forward_committed(request));
     }
 
     fn progressed(&self, stream: StreamId) {

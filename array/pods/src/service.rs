@@ -113,6 +113,11 @@ impl BlockService for PodService {
         }
     }
 
+    fn cancel(&self, nexus: u64, tag: Tag) {
+        let gates: Vec<_> = self.gates.gates.read().values().cloned().collect();
+        gates.iter().for_each(|gate| gate.cancel(nexus, tag));
+    }
+
     fn kick(&self) {
         self.engine.kick();
     }

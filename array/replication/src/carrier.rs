@@ -9,7 +9,7 @@ use engine::{BlockService, Change, Role, StreamEvent, StreamService, StreamSink}
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::runtime::Handle;
-use types::{Period, Position, StreamId};
+use types::{Period, Position, RequestId, StreamId};
 
 /// An engine with streams.
 pub trait Replica: BlockService + StreamService {}
@@ -31,6 +31,14 @@ pub trait CarrierOwner: Send + Sync {
     ///
     /// The message breaks the protocol. The session ends for this reason.
     fn message(&self, array: &str, session: [u8; 16], stream: StreamId, message: Bytes) -> Result<(), String>;
+    /// The engine has ordered the last record of a request that the peer has forwarded. The
+    /// engine's mutex is held: only note it.
+    fn ordered(&self, stream: StreamId, request: RequestId);
+    /// A record that ends a request of this array has arrived, and is about to be applied. Its
+    /// stream is followed.
+    fn named(&self, stream: StreamId, request: RequestId);
+    /// Such a record is committed: both logs hold it.
+    fn carried_out(&self, stream: StreamId, request: RequestId);
     /// Records, reports of the peer or of the log have changed the state of a stream. The engine's
     /// mutex may be held: only note that it is so.
     fn progressed(&self, stream: StreamId);
@@ -193,6 +201,9 @@ impl Carrier {
         let changed = match event {
             StreamEvent::Ordered { record, .. } => {
                 let (stream, period) = (record.stream, record.period);
+                if let (Some(request), Some(owner)) = (record.request, self.owner.get()) {
+                    owner.ordered(stream, request);
+                }
                 let stopped = self.streams.lock().ordered(record);
                 stopped.into_iter().for_each(|reason| self.report_stopped(stream, period, reason));
                 stream

@@ -78,7 +78,14 @@ mod tests {
         let stream = StreamId::new(1).unwrap();
         let data = Bytes::from(vec![0; 512]);
         let ops = vec![LogOp::Write { volume: stream.volume(1), lba: Lba(0), data }];
-        Arc::new(StreamRecord { stream, period: Period(1), position: Position(position), ops, message: Bytes::new() })
+        Arc::new(StreamRecord {
+            stream,
+            period: Period(1),
+            position: Position(position),
+            ops,
+            message: Bytes::new(),
+            request: None,
+        })
     }
 
     fn positions_after(window: &Window, position: u64) -> Option<Vec<u64>> {

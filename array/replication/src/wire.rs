@@ -1,6 +1,6 @@
 //! Records and positions of streams as frames of a link.
 //!
-//! The body of a `Record` is a header of 16 bytes and the operations as the log encodes them. A
+//! The body of a `Record` is a header of 32 bytes and the operations as the log encodes them. A
 //! message is one operation more, the last one: a value of the catalog without a key. What does not
 //! fit follows in `RecordPart`s, with no frame about a pod in between. A `Durable` has the
 //! position, 8 bytes; a `Credit` has bytes, blocks and records, 8 bytes each. Stream and period are
@@ -12,7 +12,7 @@ use engine::{Credit, LogOp, MAX_MESSAGE_BYTES, StreamRecord};
 use link::{Frame, Kind, MAX_BODY_BYTES, RECORD_HEADER_BYTES};
 use std::collections::BTreeMap;
 use thiserror::Error;
-use types::{Period, Position, StreamId, to_usize};
+use types::{Period, Position, RequestId, StreamId, to_usize};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -37,6 +37,10 @@ struct RecordHeader {
     bytes: U32,
     /// CRC-32C of these bytes.
     checksum: U32,
+    /// The forwarded request that ends with this record: its origin and its number; both are 0 if
+    /// there is none.
+    origin: U64,
+    number: U64,
 }
 
 const HEADER: usize = size_of::<RecordHeader>();
@@ -86,6 +90,8 @@ pub(crate) fn record_frames(record: &StreamRecord) -> Vec<Frame> {
         position: record.position.0.into(),
         bytes: u32::try_from(bytes).unwrap_or(u32::MAX).into(),
         checksum: u32::try_from(checksum.finalize()).unwrap_or(u32::MAX).into(),
+        origin: record.request.map_or(0, |request| request.origin).into(),
+        number: record.request.map_or(0, |request| request.number).into(),
     };
     let mut body = BytesMut::with_capacity((HEADER + bytes).min(MAX_BODY));
     body.extend_from_slice(header.as_bytes());
@@ -283,7 +289,10 @@ fn record(stream: StreamId, period: Period, header: RecordHeader, ops: Bytes) ->
     if ops.len() > to_usize(MAX_OPS.into()) {
         return Err(WireError::Malformed("too many operations"));
     }
-    Ok(StreamRecord { stream, period, position: Position(header.position.get()), ops, message })
+    // Numbers begin with 1.
+    let request = RequestId { origin: header.origin.get(), number: header.number.get() };
+    let request = (request.number != 0).then_some(request);
+    Ok(StreamRecord { stream, period, position: Position(header.position.get()), ops, message, request })
 }
 
 #[cfg(test)]
@@ -302,7 +311,14 @@ pub(crate) mod tests {
     pub(crate) fn write(bytes: usize) -> StreamRecord {
         let data = Bytes::from(noise(bytes as u64, bytes));
         let ops = vec![LogOp::Write { volume: stream().volume(1), lba: Lba(8), data }];
-        StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops, message: Bytes::new() }
+        StreamRecord {
+            stream: stream(),
+            period: Period(7),
+            position: Position(3),
+            ops,
+            message: Bytes::new(),
+            request: None,
+        }
     }
 
     /// A record that makes a volume, with a message of this many bytes.
@@ -339,14 +355,15 @@ pub(crate) mod tests {
     fn frames_have_the_golden_bytes() {
         let range = BlockRange::new(Lba(8), 16).unwrap();
         let ops = vec![LogOp::Fill { volume: stream().volume(1), range, fill: FillValue::Hole }];
-        let record =
-            StreamRecord { stream: stream(), period: Period(7), position: Position(3), ops, message: Bytes::new() };
+        let record = StreamRecord { request: Some(RequestId { origin: 11, number: 4 }), ops, ..write(512) };
         let frames = record_frames(&record);
         let ops = wal::encode_ops(&record.ops).concat();
         let golden = [
             &3_u64.to_le_bytes()[..],
             &u32::try_from(ops.len()).unwrap().to_le_bytes(),
             &crc32c::crc32c(&ops).to_le_bytes(),
+            &11_u64.to_le_bytes(),
+            &4_u64.to_le_bytes(),
             &ops,
         ];
         assert_eq!(frames, [Frame::of_pod(Kind::Record, 5, 7, golden.concat())]);

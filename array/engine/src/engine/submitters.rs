@@ -2,7 +2,7 @@
 
 use crate::service::{Sink, Tag};
 use std::sync::Arc;
-use types::VolumeId;
+use types::{RequestId, VolumeId};
 
 /// Where a reply goes: the submitter's tag and sink, kept under the tag that the core knows.
 pub(super) struct Submitter {
@@ -37,6 +37,11 @@ impl Submitters {
     /// Returns the submitter's tag of a request in progress.
     pub(super) fn tag_of(&self, tag: Tag) -> Option<Tag> {
         self.slots.get(tag as usize)?.as_ref().map(|submitter| submitter.tag)
+    }
+
+    /// Returns the forwarded request that a request in progress carries out.
+    pub(super) fn request_of(&self, tag: Tag) -> Option<RequestId> {
+        self.slots.get(tag as usize)?.as_ref()?.sink.request()
     }
 
     pub(super) fn take(&mut self, tag: Tag) -> Option<Submitter> {

@@ -504,7 +504,7 @@ impl OrderedStreams {
                 Outgoing::Content(content) => (content, Bytes::new(), Vec::new()),
                 Outgoing::Mark => (Vec::new(), Bytes::new(), on_volumes()),
             };
-            (StreamRecord { stream: id, period, position, ops, message }, skipped)
+            (StreamRecord { stream: id, period, position, ops, message, request: None }, skipped)
         })
     }
 

@@ -91,6 +91,14 @@ pub(crate) fn not_ready() -> Sense {
     Sense::new(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED)
 }
 
+/// Returns the outcome of a command of one operation that has failed. `lba` is its first block.
+pub(crate) fn outcome_of(error: &OpError, lba: Lba) -> CommandOutcome {
+    match error {
+        OpError::Busy(_) => CommandOutcome::BUSY,
+        error => sense_of(error, lba).into(),
+    }
+}
+
 /// Returns the sense data of an engine error. `lba` is the first block of the operation.
 pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
     match error {
@@ -111,6 +119,8 @@ pub(crate) fn sense_of(error: &OpError, lba: Lba) -> Sense {
         OpError::Transition(_) => {
             Sense::new(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION)
         }
+        // A command of one operation is answered BUSY instead.
+        OpError::Busy(_) => Sense::new(SenseKey::AbortedCommand, asc::NO_ADDITIONAL_SENSE_INFORMATION),
         OpError::Malformed(_) | OpError::VolumeExists(_) => {
             Sense::new(SenseKey::HardwareError, asc::INTERNAL_TARGET_FAILURE)
         }
@@ -134,11 +144,13 @@ mod tests {
             (OpError::Stopped("drive gone".into()), 0x2, 0x0403, None),
             (OpError::Unavailable("closed"), 0x2, 0x040c, None),
             (OpError::Transition("undecided"), 0x2, 0x040a, None),
+            (OpError::Busy("late"), 0xb, 0x0000, None),
             (OpError::Malformed("odd"), 0x4, 0x4400, None),
         ];
         for (error, key, asc, information) in table {
             let sense = sense_of(&error, Lba(9));
             assert_eq!((sense.key as u8, sense.asc.0, sense.information), (key, asc, information), "{error}");
         }
+        assert_eq!(outcome_of(&OpError::Busy("late"), Lba(9)), CommandOutcome::BUSY);
     }
 }

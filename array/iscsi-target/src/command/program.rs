@@ -1,7 +1,7 @@
 //! Programs: the state of a command between two operations of the engine.
 
 use crate::command::copy::{CopyProgram, CopyStep};
-use crate::command::outcome::{CommandOutcome, sense_of};
+use crate::command::outcome::{CommandOutcome, outcome_of};
 use crate::nexus::ids::Ticket;
 use crate::unit::limits::QosLimits;
 use crate::unit::qos::Cost;
@@ -111,26 +111,26 @@ impl Program {
             Self::Single { lba } => Step::Done(match result {
                 Ok(Reply::Data(data)) => CommandOutcome::data(data),
                 Ok(_) => CommandOutcome::GOOD,
-                Err(error) => sense_of(&error, lba).into(),
+                Err(error) => outcome_of(&error, lba),
             }),
             Self::Then(next) => match result {
                 Ok(_) => Step::Submit(next.0, next.1),
-                Err(error) => Step::Done(sense_of(&error, next.1.lba()).into()),
+                Err(error) => Step::Done(outcome_of(&error, next.1.lba())),
             },
             Self::Sequence(sequence) => match result {
                 Ok(_) => sequence.next(),
                 Err(OpError::Miscompare { offset }) => {
                     let error = OpError::Miscompare { offset: offset + sequence.offset };
-                    Step::Done(sense_of(&error, sequence.lba).into())
+                    Step::Done(outcome_of(&error, sequence.lba))
                 }
-                Err(error) => Step::Done(sense_of(&error, sequence.lba).into()),
+                Err(error) => Step::Done(outcome_of(&error, sequence.lba)),
             },
             // A throttled command has no operation in progress, so no result belongs to it.
             Self::Throttled(throttled) => Step::Wait(Self::Throttled(throttled)),
             Self::Status { lba, allocation } => Step::Done(match result {
                 Ok(Reply::Extents(extents)) => CommandOutcome::truncated(lba_status(&extents), allocation),
                 Ok(_) => CommandOutcome::GOOD,
-                Err(error) => sense_of(&error, lba).into(),
+                Err(error) => outcome_of(&error, lba),
             }),
             Self::StoreReservation { aborted, no_space } => match result {
                 Ok(_) => Step::ChangeReservation(ReservationChange {
@@ -140,11 +140,11 @@ impl Program {
                     aborted,
                 }),
                 Err(OpError::NoSpace) => Step::Done(Sense::illegal(no_space).into()),
-                Err(error) => Step::Done(sense_of(&error, Lba(0)).into()),
+                Err(error) => Step::Done(outcome_of(&error, Lba(0))),
             },
             Self::AwaitAborts => Step::Done(match result {
                 Ok(_) => CommandOutcome::GOOD,
-                Err(error) => sense_of(&error, Lba(0)).into(),
+                Err(error) => outcome_of(&error, Lba(0)),
             }),
         }
     }

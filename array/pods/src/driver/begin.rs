@@ -123,7 +123,7 @@ impl Driver {
                 }
                 false => (Bytes::new(), vec![]),
             };
-            let record = StreamRecord { stream, period: new.period, position, ops, message };
+            let record = StreamRecord { stream, period: new.period, position, ops, message, request: None };
             let op = Op::Follow(Box::new(FollowedRecord { record, values }));
             engine::call(&*engine, op).map_err(|error| error.to_string())?;
         }
@@ -164,18 +164,20 @@ impl Driver {
     /// Forwards of hosts go to the other array in this session, once both follow the same period.
     pub(super) fn attach_forwards(&self) {
         let follows = |run: &BeginPeriod| run.role == StreamRole::Follower && run.gate == StreamGate::Both;
-        let Some(session) = self.session.filter(|session| self.takes_forwards == Some(*session)) else { return };
+        let Some((session, clock)) = self.takes_forwards.filter(|(session, _)| self.session == Some(*session)) else {
+            return;
+        };
         let Some(link) = self.link else { return };
         if !self.is_attached || !self.run.as_ref().is_some_and(follows) {
             return;
         }
         let (carrier, array, stream) =
             (self.environment.carrier.clone(), self.handle.array.clone(), self.handle.stream);
-        let send = move |body: Bytes| {
+        let send = move |message: &PodMessage| {
             // A forward that is lost with the session is sent again in the next one.
-            carrier.send(&array, link, stream, PodMessage::Forward(body).encode(session));
+            carrier.send(&array, link, stream, message.encode(session));
         };
-        self.handle.gate.forwards(|forwards| forwards.attach(Box::new(send)));
+        self.handle.gate.attach_forwards(session, clock, Box::new(send));
     }
 
     /// The state machine continues in a session.

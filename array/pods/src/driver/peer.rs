@@ -122,8 +122,7 @@ impl Driver {
         (self.wanted_mask, self.taking, self.reading, self.takes_forwards) = (None, None, None, None);
         (self.is_attached, self.room.is_peer_full) = (false, false);
         if let Some(session) = session {
-            let forgotten = self.handle.gate.forget_session(session);
-            self.handle.served.lock().forget_running(|number| forgotten.contains(&number));
+            self.handle.gate.forget_session(session);
             self.handle.step(Event::SessionDown(session));
         }
         self.handle.gate.detach_forwards();
@@ -149,9 +148,13 @@ impl Driver {
                 self.ready = Some((session, period, arrived));
                 self.attach_sequencer();
             }
-            PodMessage::Accepts => {
-                self.takes_forwards = Some(session);
+            PodMessage::Accepts(clock) => {
+                self.takes_forwards = Some((session, Duration::from_micros(clock)));
                 self.attach_forwards();
+            }
+            PodMessage::Clock(peer) => {
+                let (peer, now) = (Duration::from_micros(peer), clock::lease_time());
+                self.handle.gate.forwards(|forwards| forwards.hear_clock(session, peer, now));
             }
             PodMessage::MaskRequest => self.send_mask(link, session),
             PodMessage::Mask(part) => self.take_part(part),

@@ -120,7 +120,7 @@ fn request_that_waits_too_long_ends_in_transition() {
     bench.gate.expire(clock::lease_time());
     assert_eq!(bench.answers(), []);
     bench.gate.expire(clock::lease_time() + HELD_FOR);
-    let late = Err(OpError::Transition(IN_TRANSITION));
+    let late = Err(OpError::Transition(UNDECIDED));
     assert_eq!(bench.answers(), [(1, late.clone()), (2, late)]);
 }
 
@@ -167,7 +167,7 @@ fn array_that_yields_fails_what_waits() {
     assert_eq!(bench.answers(), []);
     bench.gate.set(service(Changes::Fail, Reads::Never), false, None);
     let failed = || Err(OpError::Unavailable(NOT_SERVED));
-    let may_have_happened = (1, Err(OpError::Transition(IN_TRANSITION)));
+    let may_have_happened = (1, Err(OpError::Transition(UNDECIDED)));
     assert_eq!(bench.answers(), [may_have_happened, (2, failed()), (3, failed())]);
     bench.write(4);
     assert_eq!(bench.answers(), [(4, failed())]);
@@ -177,13 +177,13 @@ fn array_that_yields_fails_what_waits() {
 fn forward_lives_as_long_as_its_session() {
     let bench = Bench::new();
     bench.gate.set(service(Changes::Serve, Reads::Always), false, None);
-    bench.gate.forwards(|forwards| forwards.attach(Box::new(|_| ())));
+    bench.gate.attach_forwards(1, Duration::ZERO, Box::new(|_| ()));
     bench.write(1);
     bench.gate.set(service(Changes::Fail, Reads::Never), false, None);
     bench.gate.expire(clock::lease_time() + HELD_FOR);
     assert_eq!(bench.answers(), [], "the other array may be carrying it out");
     bench.gate.detach_forwards();
-    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(IN_TRANSITION)))]);
+    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(UNDECIDED)))]);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn forward_waits_for_a_session_for_some_time() {
     bench.gate.expire(clock::lease_time());
     assert_eq!(bench.answers(), []);
     bench.gate.expire(clock::lease_time() + HELD_FOR);
-    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(IN_TRANSITION)))]);
+    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(UNDECIDED)))]);
     assert_eq!(bench.gate.load(), (0, 0));
 }
 
@@ -233,7 +233,7 @@ fn takeover_ends_forwards_in_transition() {
     bench.gate.set(service(Changes::Serve, Reads::Always), false, None);
     bench.write(1);
     bench.gate.set(service(Changes::Serve, Reads::Always), true, None);
-    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(IN_TRANSITION)))], "it may have happened");
+    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(UNDECIDED)))], "it may have happened");
 }
 
 fn objects() -> Op {
@@ -275,15 +275,110 @@ fn changes_of_objects_fail_while_the_catalog_lags() {
     assert_eq!(bench.engine.tags(), [2, 3]);
 }
 
+/// A forward of the other array, from an initiator, as it has just arrived.
+fn arrival(number: u64, initiator: u64) -> Arrival {
+    let id = RequestId { origin: 11, number };
+    let born = clock::lease_time();
+    Arrival { id, low: 1, bytes: 512, born, is_repeated: false, initiator, volume: volume() }
+}
+
+fn write_op() -> Op {
+    Op::Write { volume: volume(), lba: Lba(8), data: Bytes::from(vec![1; 512]), fua: false }
+}
+
 #[test]
 fn forwards_of_a_session_that_ended_are_forgotten() {
     let bench = Bench::new();
-    let op = Op::Write { volume: volume(), lba: Lba(8), data: Bytes::from(vec![1; 512]), fua: false };
-    bench.gate.submit_forward(op.clone(), 7, &bench.sink, 1);
-    bench.gate.submit_forward(op.clone(), 8, &bench.sink, 2);
-    assert_eq!(bench.gate.forget_session(1), [7]);
+    let arrivals = [1, 2, 3].map(|number| arrival(number, 7));
+    let attempts = arrivals.map(|arrival| bench.gate.take_forward(&arrival));
+    assert_eq!(attempts, [Next::Run(1), Next::Run(2), Next::Run(3)]);
+    bench.gate.submit_forward(write_op(), 1, &bench.sink, 1, arrivals[0]);
+    bench.gate.submit_forward(write_op(), 2, &bench.sink, 2, arrivals[1]);
+    bench.gate.forget_session(1);
     bench.gate.set(service(Changes::Serve, Reads::Always), true, Some(2));
-    assert_eq!(bench.engine.tags(), [8]);
-    bench.gate.submit_forward(op, 9, &bench.sink, 1);
-    assert_eq!(bench.answers(), [(9, Err(OpError::Transition(IN_TRANSITION)))], "its session has ended");
+    assert_eq!(bench.engine.tags(), [2]);
+    assert_eq!(bench.gate.take_forward(&arrivals[0]), Next::Run(4), "named again");
+    assert_eq!(bench.gate.take_forward(&arrivals[1]), Next::Wait);
+    bench.gate.submit_forward(write_op(), 3, &bench.sink, 1, arrivals[2]);
+    assert_eq!(bench.answers(), [(3, Err(OpError::Transition(UNDECIDED)))], "its session has ended");
+}
+
+#[test]
+fn forward_that_waits_is_cancelled_or_too_old() {
+    let bench = Bench::new();
+    let old = Arrival { born: Duration::ZERO, ..arrival(3, 7) };
+    for (attempt, arrival) in [(1, arrival(1, 7)), (2, arrival(2, 7)), (3, old)] {
+        bench.gate.take_forward(&arrival);
+        bench.gate.submit_forward(write_op(), attempt, &bench.sink, 1, arrival);
+    }
+    let id = |number| RequestId { origin: 11, number };
+    assert!(!bench.gate.cancel_forward(1, id(9)), "it has not arrived");
+    assert!(bench.gate.cancel_forward(1, id(1)));
+    let busy = |tag| (tag, Err(OpError::Busy(TOO_LATE)));
+    assert_eq!(bench.answers(), [busy(1)]);
+    bench.gate.set(service(Changes::Serve, Reads::Always), true, Some(1));
+    assert_eq!((bench.answers(), bench.engine.tags()), (vec![busy(3)], vec![2]));
+    assert!(bench.gate.cancel_forward(1, id(2)), "the engine has it: its record follows");
+    assert_eq!(bench.engine.tags(), [2]);
+}
+
+/// A sink of a host's nexus.
+struct OfNexus(Arc<Answers>);
+
+impl Sink for OfNexus {
+    fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
+        self.0.complete(tag, result);
+    }
+
+    fn source(&self) -> Option<Source> {
+        Some(Source { initiator: 7, nexus: 3 })
+    }
+}
+
+#[test]
+fn change_by_the_other_path_ends_an_old_forward() {
+    let bench = Bench::new();
+    let sink: Arc<dyn Sink> = Arc::new(OfNexus(bench.answers.clone()));
+    bench.gate.set(service(Changes::Serve, Reads::Always), true, Some(1));
+    let before = Arrival { born: clock::lease_time().saturating_sub(Duration::from_millis(400)), ..arrival(1, 7) };
+    bench.gate.submit(write_op(), 1, &sink);
+    assert_eq!(bench.gate.take_forward(&before), Next::Refuse(pod::Refusal::OtherPathUsed));
+    let other = Arrival { initiator: 8, ..before };
+    assert_eq!(bench.gate.take_forward(&other), Next::Run(1));
+}
+
+#[test]
+fn change_that_a_host_gives_up_is_cancelled() {
+    let bench = Bench::new();
+    let sink: Arc<dyn Sink> = Arc::new(OfNexus(bench.answers.clone()));
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    bench.gate.submit(write_op(), 1, &sink);
+    bench.gate.cancel(4, 1);
+    assert_eq!(bench.answers(), [], "another nexus");
+    bench.gate.cancel(3, 1);
+    assert_eq!(bench.answers(), [(1, Err(OpError::Transition(UNDECIDED)))], "it waited at the gate");
+    let list = sent.clone();
+    bench.gate.attach_forwards(1, clock::lease_time(), Box::new(move |message| list.lock().push(message.clone())));
+    bench.gate.set(service(Changes::Serve, Reads::Always), false, None);
+    bench.gate.submit(write_op(), 2, &sink);
+    bench.gate.cancel(3, 2);
+    let messages = std::mem::take(&mut *sent.lock());
+    let id = RequestId { origin: 0, number: 1 };
+    assert!(matches!(&messages[..], [PodMessage::Forward(_), PodMessage::Cancel(cancelled)] if *cancelled == id));
+    assert_eq!(bench.answers(), [], "it may be ordered");
+    bench.gate.outcome(&forward::encode_outcome(id, &Err(OpError::Busy(TOO_LATE))));
+    assert!(matches!(bench.answers()[..], [(2, Err(OpError::Busy(_)))]));
+}
+
+#[test]
+fn forward_is_answered_when_its_record_commits() {
+    let bench = Bench::new();
+    bench.gate.attach_forwards(1, clock::lease_time(), Box::new(|_| ()));
+    bench.gate.set(service(Changes::Serve, Reads::Always), false, None);
+    bench.write(1);
+    let id = RequestId { origin: 0, number: 1 };
+    bench.gate.forward_named(id);
+    assert_eq!(bench.answers(), [], "it may be lost");
+    bench.gate.forward_committed(id);
+    assert_eq!(bench.answers(), [(1, Ok(Reply::Done))]);
 }

@@ -8,7 +8,7 @@ use engine::{Change, FollowedRecord, MAX_TRANSFER_BYTES, Op, OpError, Reply, Rol
 use link::{Frame, Kind, PodReceiver, PodSession};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use types::{Period, StreamId};
+use types::{Period, RequestId, StreamId};
 
 /// Time between two looks for room to lend.
 const LEND_INTERVAL: Duration = Duration::from_millis(200);
@@ -126,7 +126,11 @@ impl Carrier {
             Some(carried) => carried.arrive(&record)?,
             None => return Ok(()),
         }
-        let followed = Followed { carrier: self.this.clone(), stream, period, bytes: bytes_of(&record) };
+        let (bytes, request) = (bytes_of(&record), record.request);
+        let followed = Followed { carrier: self.this.clone(), stream, period, bytes, request };
+        if let (Some(request), Some(owner)) = (request, self.owner.get()) {
+            owner.named(stream, request);
+        }
         match self.values_of(&record) {
             Ok(values) => {
                 let sink: Arc<dyn Sink> = Arc::new(followed);
@@ -152,6 +156,9 @@ impl Carrier {
         match result {
             Ok(_) => {
                 self.streams.lock().finished(followed.stream, followed.period, followed.bytes, false);
+                if let (Some(request), Some(owner)) = (followed.request, self.owner.get()) {
+                    owner.carried_out(followed.stream, request);
+                }
             }
             Err(error) => self.stop_following(followed, &error.to_string()),
         }
@@ -193,6 +200,8 @@ struct Followed {
     period: Period,
     /// Bytes of data in the record.
     bytes: u64,
+    /// The request of this array that ends with the record.
+    request: Option<RequestId>,
 }
 
 impl Sink for Followed {

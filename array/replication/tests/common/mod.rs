@@ -15,7 +15,7 @@ use std::time::Duration;
 use testing::{MemoryDisk, noise};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, oneshot};
-use types::{BlockRange, Lba, Period, Position, StreamId, VolumeId};
+use types::{BlockRange, Lba, Period, Position, RequestId, StreamId, VolumeId};
 
 /// Fails a test whose condition never becomes true.
 const TOO_LONG: Duration = Duration::from_secs(30);
@@ -70,6 +70,9 @@ impl CarrierOwner for TestOwner {
         Ok(())
     }
     fn progressed(&self, _: StreamId) {}
+    fn ordered(&self, _: StreamId, _: RequestId) {}
+    fn named(&self, _: StreamId, _: RequestId) {}
+    fn carried_out(&self, _: StreamId, _: RequestId) {}
     fn stopped(&self, _: StreamId, _: Period, reason: &str) {
         let _ = self.stopped.send(reason.to_owned());
     }

@@ -18,17 +18,18 @@ use wal::{FillValue, LogOp};
 
 impl Core {
     /// Puts a record into the log and applies it to the map, in one step. A record of a stream gets
-    /// its position in the same step.
+    /// its position in the same step. `step` is the tag of the request, and whether it ends with
+    /// this record.
     pub(super) fn sequence(
         &mut self,
         record: &[LogOp],
         stream: Option<StreamId>,
-        tag: Tag,
+        step: (Tag, bool),
         outgoing: Outgoing,
     ) -> Result<(), OpError> {
         self.check_editable(record)?;
         match stream.and_then(|stream| self.state.streams.next_entry(stream)) {
-            Some(entry) => self.log_in_stream(entry, record, tag, outgoing),
+            Some(entry) => self.log_in_stream(entry, record, step, outgoing),
             None => self.log.push(record),
         }
         self.space.reserve_replay(record);

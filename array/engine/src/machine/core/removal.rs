@@ -87,7 +87,7 @@ impl Core {
         let open_sectors = self.destager.open_sectors();
         let admission = self.space.admit(record, view, &self.log, open_sectors, is_dropping, false);
         let outgoing = Outgoing::Operations(Bytes::new());
-        admission == Admission::Now && self.sequence(record, None, Tag::default(), outgoing).is_ok()
+        admission == Admission::Now && self.sequence(record, None, (Tag::default(), true), outgoing).is_ok()
     }
 
     /// A checkpoint is complete: removes the streams that it does not list. Their volumes are plain

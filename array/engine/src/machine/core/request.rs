@@ -309,7 +309,7 @@ impl Core {
                 return Step::Replied(Err(OpError::NoSpace));
             }
         }
-        if let Err(error) = self.sequence(&record, stream, task.tag, outgoing) {
+        if let Err(error) = self.sequence(&record, stream, (task.tag, is_last), outgoing) {
             return Step::Replied(Err(error));
         }
         self.leave_credit(id, task);

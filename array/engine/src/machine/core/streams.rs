@@ -151,13 +151,19 @@ impl Core {
     }
 
     /// Puts a record of a stream into the log, and reports it if this engine orders the stream.
-    pub(super) fn log_in_stream(&mut self, entry: StreamEntry, ops: &[LogOp], tag: Tag, outgoing: Outgoing) {
+    pub(super) fn log_in_stream(
+        &mut self,
+        entry: StreamEntry,
+        ops: &[LogOp],
+        (tag, is_last): (Tag, bool),
+        outgoing: Outgoing,
+    ) {
         let mut record = Vec::with_capacity(ops.len() + 1);
         record.push(LogOp::Stream(entry));
         record.extend_from_slice(ops);
         self.log.push(&record);
         if let Some((record, skipped)) = self.state.streams.sequenced(entry, ops, self.log.last(), outgoing) {
-            self.dispatcher.report(StreamEvent::Ordered { tag, record, skipped });
+            self.dispatcher.report(StreamEvent::Ordered { tag, is_last, record, skipped });
         }
     }
 

@@ -226,7 +226,14 @@ impl World<'_> {
             self.catalogue = Some(CatalogueRecord { period, position: last, count: self.born.len() });
             self.follow(
                 target,
-                StreamRecord { stream: STREAM, period, position: last, ops: made, message: Bytes::new() },
+                StreamRecord {
+                    stream: STREAM,
+                    period,
+                    position: last,
+                    ops: made,
+                    message: Bytes::new(),
+                    request: None,
+                },
             )?;
         }
         Ok(())

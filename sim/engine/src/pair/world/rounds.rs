@@ -297,7 +297,14 @@ impl World<'_> {
         if !made.is_empty() {
             self.follow(
                 target,
-                StreamRecord { stream: STREAM, period, position: last, ops: made, message: Bytes::new() },
+                StreamRecord {
+                    stream: STREAM,
+                    period,
+                    position: last,
+                    ops: made,
+                    message: Bytes::new(),
+                    request: None,
+                },
             )?;
         }
         for (volume, piece) in pieces(&parts, &volumes) {
