@@ -7,7 +7,7 @@
 //! window, which bounds the queue.
 
 use crate::nexus::ids::NexusId;
-use engine::{Op, OpError, Reply, Service, Sink, Tag};
+use engine::{Op, OpError, Reply, Service, Sink, Source, Tag};
 use iscsi::{DataDigests, DataDivision};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -203,6 +203,10 @@ impl Sink for JobSink {
         self.pool.queue.lock().in_engine -= 1;
         self.sink.complete(tag, result);
         self.pool.start_thread(&self.runtime);
+    }
+
+    fn source(&self) -> Option<Source> {
+        self.sink.source()
     }
 }
 

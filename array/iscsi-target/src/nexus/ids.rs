@@ -7,6 +7,13 @@ use types::ObjectId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NexusId(pub(crate) u64);
 
+impl NexusId {
+    /// Returns the number that names the nexus to the engine; 0 names none.
+    pub(crate) fn number(self) -> u64 {
+        self.0.saturating_add(1)
+    }
+}
+
 /// An initiator port: the iSCSI node name and the ISID (RFC 7143 4.4.3.1, 11.12.5).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct InitiatorPort {

@@ -1,11 +1,11 @@
 //! Inbox of a connection: completions from the engine and events from other connections.
 
 use crate::nexus::ids::Ticket;
-use engine::{OpError, Reply, Sink, Tag};
+use engine::{OpError, Reply, Sink, Source, Tag};
 use iscsi::target_connection::RequestId;
 use parking_lot::Mutex;
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use types::ObjectId;
 
@@ -79,9 +79,14 @@ struct Pending {
 /// A sender wakes the connection only if it sleeps, so completions that the engine delivers from
 /// within `submit` cost no wake-up.
 #[derive(Default)]
-pub(crate) struct Inbox(Mutex<Pending>);
+pub(crate) struct Inbox(Mutex<Pending>, OnceLock<Source>);
 
 impl Inbox {
+    /// Sets the sender of the operations that complete here.
+    pub(crate) fn set_source(&self, source: Source) {
+        let _ = self.1.set(source);
+    }
+
     /// Queues an event. Drops it if the inbox is closed.
     pub(crate) fn post(&self, event: SessionEvent) {
         let waker = {
@@ -136,6 +141,10 @@ impl Inbox {
 }
 
 impl Sink for Inbox {
+    fn source(&self) -> Option<Source> {
+        self.1.get().copied()
+    }
+
     fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
         let waker = {
             let mut pending = self.0.lock();

@@ -8,6 +8,7 @@ pub(crate) mod registry;
 use crate::nexus::attention::UnitAttentions;
 use crate::nexus::ids::{InitiatorPort, NexusId, NexusName};
 use crate::nexus::inbox::Inbox;
+use engine::Source;
 use parking_lot::Mutex;
 use scsi::{Asc, Sense, persistent_reservation};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ impl Nexus {
     /// Creates a nexus without unit attentions.
     pub(crate) fn new(id: NexusId, name: NexusName, inbox: Arc<Inbox>) -> Arc<Self> {
         let NexusName { initiator: port, target_port } = name;
+        inbox.set_source(Source { initiator: initiator_number(&port.iqn), nexus: id.number() });
         Arc::new(Self {
             id,
             reservation_id: persistent_reservation::NexusId::new(&port.iqn, port.isid, target_port),
@@ -82,6 +84,12 @@ impl Nexus {
         self.has_attentions.store(!attentions.is_empty(), Ordering::Release);
         result
     }
+}
+
+/// Returns the number of an initiator, which is the same on every array and for every path.
+fn initiator_number(iqn: &str) -> u64 {
+    let hash = twox_hash::XxHash3_128::oneshot(iqn.as_bytes());
+    u64::try_from(hash & u128::from(u64::MAX)).unwrap_or_default()
 }
 
 impl std::fmt::Debug for Nexus {

@@ -101,5 +101,9 @@ impl Session {
             self.reserved_bytes += task.reserved_bytes;
             self.finish(task, CommandOutcome::GOOD);
         }
+        // The others end as soon as their outcome is certain.
+        for tag in self.tasks.aborted() {
+            self.shared.service.cancel(self.nexus.id.number(), tag);
+        }
     }
 }

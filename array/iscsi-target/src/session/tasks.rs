@@ -124,6 +124,14 @@ impl TaskTable {
         self.slots.iter().enumerate().filter_map(throttled).collect()
     }
 
+    /// Returns the tags of the tasks that were aborted.
+    pub(super) fn aborted(&self) -> Vec<u64> {
+        let tasks = self.slots.iter().enumerate();
+        let is_aborted =
+            |slot: &Option<(Task, Program)>| slot.as_ref().is_some_and(|(task, _)| task.state != TaskState::Active);
+        tasks.filter(|(_, slot)| is_aborted(slot)).map(|(tag, _)| tag as u64).collect()
+    }
+
     /// Returns true if the task with that tag was aborted.
     pub(super) fn is_aborted(&self, tag: u64) -> bool {
         let slot = usize::try_from(tag).ok().and_then(|at| self.slots.get(at));
