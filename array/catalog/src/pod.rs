@@ -123,8 +123,10 @@ pub(crate) fn stream_of(number: u32) -> StreamId {
     StreamId::new(number & MAX_STREAM).unwrap_or_default()
 }
 
-/// Highest number of a stream, and of a content in it.
+/// Highest number of a stream.
 pub(crate) const MAX_STREAM: u32 = (1 << 31) - 1;
+/// Highest number of a content of a stream.
+pub(crate) const MAX_CONTENT: u32 = (1 << 30) - 1;
 
 /// Version of the stored form of a stretched pod. A program that does not know of the other array
 /// would change the pod alone.

@@ -2,7 +2,7 @@
 
 use crate::error::CatalogError;
 use crate::name::{check_name, folded};
-use crate::pod::{MAX_STREAM, stream_of};
+use crate::pod::{MAX_CONTENT, MAX_STREAM, stream_of};
 use crate::record::{Qos, Tag, is_default};
 use crate::{MAX_GROUP_VOLUMES, MIN_VOLUME_BYTES};
 use engine::{Change, MAX_MESSAGE_BYTES};
@@ -178,7 +178,8 @@ impl PodImage {
         };
         let checks = [
             (check_name(&self.name).is_ok(), "the name of the pod is not one"),
-            (self.stream <= MAX_STREAM && self.next_content <= MAX_STREAM + 1, "a number has more than 31 bits"),
+            (self.stream <= MAX_STREAM, "a number has more than 31 bits"),
+            (self.next_content <= MAX_CONTENT + 1, "the number of a content has more than 30 bits"),
             (self.volumes.len() <= MAX_GROUP_VOLUMES, "a pod has at most 1000 volumes"),
             (contents.len() == count, "two objects have one content"),
             (contents.last().is_none_or(|last| *last < self.next_content), "a content is not counted"),

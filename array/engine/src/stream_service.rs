@@ -201,8 +201,13 @@ pub trait StreamService: Send + Sync {
     /// Returns the state of a stream.
     fn stream_status(&self, stream: StreamId) -> Option<StreamStatus>;
     /// Returns the volumes whose ids are of a stream, which need not exist, with their sizes in
-    /// 512-byte blocks, in order. Deltas are not among them.
+    /// 512-byte blocks, in order. Deltas and stages are not among them.
     fn stream_volumes(&self, stream: StreamId) -> Vec<(VolumeId, u64)>;
+    /// Returns the stages of a stream, in order: see [`StreamId::stage`]. Requests on them are
+    /// those on plain volumes. They are made while the stream is open. A copy from one to a volume
+    /// of the stream is refused unless the stage is of the present period and both arrays have each
+    /// record of it; a peer that lacks the content closes the stream.
+    fn stream_stages(&self, stream: StreamId) -> Vec<VolumeId>;
     /// Sets the receiver of events. It is called under the engine's mutex, in order, and must not
     /// block or call the engine.
     fn set_stream_sink(&self, sink: Arc<dyn StreamSink>);

@@ -97,7 +97,8 @@ fn check_checkpoint(
         }
     };
     report.checkpoint = Some(checkpoint.sequence());
-    report.volumes = checkpoint.manifest.volumes.keys().filter(|name| !name.is_delta()).count() as u64;
+    report.volumes =
+        checkpoint.manifest.volumes.keys().filter(|name| !name.is_delta() && !name.is_stage()).count() as u64;
     if checkpoint.patches.problem.is_none() {
         report.mark_totals = walk::check(&checkpoint, findings, &|| true);
     }

@@ -202,13 +202,17 @@ fn follow(streams: &mut BTreeMap<StreamId, (Period, Position)>, record: &[LogOp]
         Some((LogOp::Stream(entry), ops)) => (Some(entry), ops),
         _ => (None, record),
     };
-    // With a place: volumes of its stream. Without one: volumes of no stream that is listed, and
-    // deltas.
+    // With a place: volumes of its stream. Without one: volumes of no stream that is listed,
+    // deltas, and stages, which take pieces of any volume.
     let may_change = |volume: VolumeId| match (entry, volume.stream()) {
         (Some(entry), stream) => stream == Some(entry.stream),
-        (None, stream) => volume.is_delta() || stream.is_none_or(|stream| !streams.contains_key(&stream)),
+        (None, stream) => {
+            volume.is_delta() || volume.is_stage() || stream.is_none_or(|stream| !streams.contains_key(&stream))
+        }
     };
-    if !ops.iter().flat_map(LogOp::volumes).all(may_change) {
+    let is_copy_to_stage = |op: &LogOp| matches!(op, LogOp::Copy { destination, .. } if destination.is_stage());
+    let is_allowed = |op: &LogOp| op.volumes().all(may_change) || (entry.is_none() && is_copy_to_stage(op));
+    if !ops.iter().all(is_allowed) {
         return Err("it changes a volume of another stream, or of none");
     }
     let Some(StreamEntry { stream, period, position, heard }) = entry else { return Ok(()) };

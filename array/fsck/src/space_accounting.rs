@@ -57,8 +57,8 @@ pub fn account_space(
         return Err(CheckpointError(problem.clone()));
     }
     let volumes = &checkpoint.manifest.volumes;
-    // Deltas hold no data.
-    let volumes = volumes.iter().filter(|(name, _)| !name.is_delta());
+    // Deltas hold no data, and stages belong to no family.
+    let volumes = volumes.iter().filter(|(name, _)| !name.is_delta() && !name.is_stage());
     let owned: Vec<_> = volumes.map(|(name, volume)| (owner(*name), volume.root)).collect();
     let mut shares = SpaceBreakdown::default();
     for ((family, is_snapshot), root) in &owned {

@@ -2,7 +2,7 @@
 //! of new content.
 
 use super::{Draft, PodId};
-use crate::pod::{MAX_STREAM, POD_SEPARATOR, Pod, PodMediator, PodPeer, PodStretch};
+use crate::pod::{MAX_CONTENT, MAX_STREAM, POD_SEPARATOR, Pod, PodMediator, PodPeer, PodStretch};
 use crate::record::{Snapshot, Volume, VolumeOrSnapshot, moved_content};
 use crate::{CatalogError, MAX_GROUP_VOLUMES};
 use engine::Change;
@@ -145,8 +145,8 @@ impl Draft {
         let pod = volume.split_once(POD_SEPARATOR).and_then(|(pod, _)| self.state.pod(pod).ok());
         let Some(pod) = pod.filter(|pod| pod.stretch.is_some()).map(|pod| Pod::clone(pod)) else { return Ok(None) };
         let mut stretch = stretch_of(&pod)?.clone();
-        if stretch.next_content > MAX_STREAM {
-            return Err(CatalogError::LimitReached { what: "Content", limit: MAX_STREAM as usize });
+        if stretch.next_content > MAX_CONTENT {
+            return Err(CatalogError::LimitReached { what: "Content", limit: MAX_CONTENT as usize });
         }
         let content = stretch.content(stretch.next_content);
         stretch.next_content += 1;

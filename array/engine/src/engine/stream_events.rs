@@ -48,6 +48,10 @@ impl StreamService for Engine {
         self.shared.inner.lock().core.stream_volumes(stream)
     }
 
+    fn stream_stages(&self, stream: StreamId) -> Vec<VolumeId> {
+        self.shared.inner.lock().core.stream_stages(stream)
+    }
+
     fn set_stream_sink(&self, sink: Arc<dyn StreamSink>) {
         self.shared.inner.lock().stream_sink = Some(sink);
     }

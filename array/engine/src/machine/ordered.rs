@@ -17,6 +17,7 @@ mod removal;
 mod tail;
 
 pub(crate) use account::{Credited, Outgoing, Room};
+use forms::is_copy_to_stage;
 pub(crate) use forms::{FULL_DELTA_BLOCKS, is_for_peer, is_of_delta, is_volume_change, volumes_of};
 pub(crate) use removal::Removal;
 
@@ -233,9 +234,10 @@ impl OrderedStreams {
         self.streams.is_empty()
     }
 
-    /// Returns the stream whose changes a volume's changes are, if there is one.
+    /// Returns the stream whose changes a volume's changes are, if there is one. Changes of a stage
+    /// are of none.
     pub(crate) fn of_volume(&self, volume: VolumeId) -> Option<StreamId> {
-        volume.stream().filter(|stream| self.streams.contains_key(stream))
+        volume.stream().filter(|stream| !volume.is_stage() && self.streams.contains_key(stream))
     }
 
     /// Returns the stream of a volume that requests name. They cannot name a delta.
@@ -323,6 +325,9 @@ impl OrderedStreams {
             | Op::CompareAndWrite { volume, .. }
             | Op::Or { volume, .. } => self.open_for(self.of_hosted(*volume)?),
             Op::Copy { source, destination, .. } => match (self.of_hosted(*source)?, self.of_hosted(*destination)?) {
+                (None, Some(to)) if source.is_stage() => self.admit_from_stage(*source, to),
+                // A stage takes pieces of other streams, too.
+                (Some(from), None) if destination.is_stage() => self.open(from, None).map(drop),
                 (None, None) => Ok(()),
                 (from, to) if from == to => self.open_for(to),
                 _ => Err(OpError::Malformed("a copy from or to a volume of another stream, or of none")),
@@ -337,6 +342,17 @@ impl OrderedStreams {
             Op::Delta(delta) => self.admit_delta(delta),
             Op::Flush => Ok(()),
         }
+    }
+
+    /// Checks that a stream can order a copy of pieces that its stage has. Both arrays have filled
+    /// it for this period, and neither notes in a delta that the other one could lack them.
+    fn admit_from_stage(&self, stage: VolumeId, to: StreamId) -> Result<(), OpError> {
+        let stream = self.open(to, Some(Role::Sequencer))?;
+        let is_present = stage.stream() == Some(to) && stage.is_stage_of(stream.period);
+        if is_present && stream.gate == Gate::Both {
+            return Ok(());
+        }
+        Err(OpError::Malformed("the stage is not of the present period of the stream"))
     }
 
     fn admit_record(&self, followed: &FollowedRecord) -> Result<(), OpError> {
@@ -405,6 +421,18 @@ impl OrderedStreams {
 
     /// Checks changes of volumes as a whole, which may be in one stream or in none.
     fn admit_changes(&self, changes: &[Change]) -> Result<(), OpError> {
+        for change in changes {
+            let is_of_stage = volumes_of(change).into_iter().flatten().any(VolumeId::is_stage);
+            match change {
+                Change::CreateVolume { volume, .. } if is_of_stage => {
+                    let stream = volume.stream().ok_or(OpError::NoSuchVolume(*volume))?;
+                    self.open(stream, None)?;
+                }
+                Change::DeleteVolume { .. } => {}
+                _ if is_of_stage => return Err(OpError::Malformed("a stage is resized, or copied as a whole")),
+                _ => {}
+            }
+        }
         let streams = || changes.iter().flat_map(volumes_of).flatten().map(|volume| self.of_volume(volume));
         let Some(stream) = streams().flatten().next() else { return Ok(()) };
         if streams().any(|other| other != Some(stream)) || changes.iter().any(is_value) {
@@ -511,9 +539,10 @@ impl OrderedStreams {
     /// Returns the operations of a record and notes its place, when it is replayed.
     pub(crate) fn replay<'a>(&mut self, record: &'a [LogOp]) -> Result<&'a [LogOp], &'static str> {
         let Some((LogOp::Stream(entry), ops)) = record.split_first() else {
-            // A delta changes without its volume, too.
+            // A delta changes without its volume, too, and a stage takes pieces of volumes.
             let is_plain = |volume: VolumeId| self.of_volume(volume).is_none() || volume.is_delta();
-            let are_plain = self.is_empty() || record.iter().flat_map(LogOp::volumes).all(is_plain);
+            let is_allowed = |op: &LogOp| is_copy_to_stage(op) || op.volumes().all(is_plain);
+            let are_plain = self.is_empty() || record.iter().all(is_allowed);
             return if are_plain { Ok(record) } else { Err("a change of a stream's volume has no position") };
         };
         let max_tail = self.max_tail;

@@ -235,7 +235,8 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
             // A copy that fetches bytes must find the same source when it is sequenced.
             let is_fetching =
                 copy_step(source == destination, *from, *to, 0, COPY_DATA_STEP_BLOCKS).data_from().next().is_some();
-            if is_fetching || from.blocks() > COPY_STEP_BLOCKS {
+            // A stage gets committed content alone: nothing orders its copy after the source.
+            if is_fetching || from.blocks() > COPY_STEP_BLOCKS || destination.is_stage() {
                 add(*source, from.start().0, from.blocks());
             }
         }

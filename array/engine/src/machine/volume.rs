@@ -109,7 +109,7 @@ pub(crate) fn is_lacking(id: VolumeId, held: &Volume) -> bool {
 
 /// Returns the mapped blocks of a volume that count in the sum.
 fn counted(id: VolumeId, root: &Root) -> u128 {
-    if id.is_delta() { 0 } else { u128::from(root.mapped) }
+    if id.is_delta() || id.is_stage() { 0 } else { u128::from(root.mapped) }
 }
 
 /// True for a size that a volume may have, in 512-byte blocks.

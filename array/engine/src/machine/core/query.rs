@@ -22,9 +22,9 @@ impl Core {
         values.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// Returns the volumes with their sizes in 512-byte blocks, without deltas.
+    /// Returns the volumes with their sizes in 512-byte blocks, without deltas and stages.
     pub fn volumes(&self) -> BTreeMap<VolumeId, u64> {
-        let volumes = self.state.volumes.iter().filter(|(id, _)| !id.is_delta());
+        let volumes = self.state.volumes.iter().filter(|(id, _)| !id.is_delta() && !id.is_stage());
         volumes.map(|(id, volume)| (*id, volume.blocks)).collect()
     }
 

@@ -1,5 +1,5 @@
 //! Removal of streams. Each delta of such a stream becomes one without pages, so that the
-//! checkpoint which leaves the stream out can leave its deltas out, too.
+//! checkpoint which leaves the stream out can leave its deltas out, too. Its stages are deleted.
 
 use super::Core;
 use crate::machine::ordered::{FULL_DELTA_BLOCKS, Outgoing, Removal};
@@ -52,19 +52,22 @@ impl Core {
         stuck.into_iter().for_each(|stream| self.state.streams.set_removal(stream, Removal::Wanted));
     }
 
-    /// Makes the deltas of a stream that have pages full, which keeps more and needs no page.
+    /// Makes the deltas of a stream that have pages full, which keeps more and needs no page, and
+    /// deletes its stages.
     fn drop_delta_pages(&mut self, stream: StreamId, removal: Removal) -> Removal {
-        let is_paged = |(id, held): &(&VolumeId, &super::Volume)| {
+        let is_due = |(id, held): &(&VolumeId, &super::Volume)| {
             let has_page = matches!(held.root.reference.target(), RefTarget::Page(_));
-            id.is_delta() && id.stream() == Some(stream) && has_page
+            id.stream() == Some(stream) && (id.is_stage() || id.is_delta() && has_page)
         };
-        let mut deltas: Vec<VolumeId> = self.state.volumes.iter().filter(is_paged).map(|(id, _)| *id).collect();
-        deltas.sort_unstable();
-        let fill = |delta: VolumeId| {
-            [LogOp::Delete { volume: delta }, LogOp::Create { volume: delta, blocks: FULL_DELTA_BLOCKS }]
+        let mut volumes: Vec<VolumeId> = self.state.volumes.iter().filter(is_due).map(|(id, _)| *id).collect();
+        volumes.sort_unstable();
+        let drop = |volume: VolumeId| {
+            let delete = LogOp::Delete { volume };
+            let fill = LogOp::Create { volume, blocks: FULL_DELTA_BLOCKS };
+            if volume.is_stage() { vec![delete] } else { vec![delete, fill] }
         };
-        let records: Vec<[LogOp; 2]> = deltas.into_iter().map(fill).collect();
-        let missing = self.state.missing_in_deltas(records.as_flattened());
+        let records: Vec<Vec<LogOp>> = volumes.into_iter().map(drop).collect();
+        let missing = self.state.missing_in_deltas(&records.concat());
         if !missing.is_empty() {
             if removal == Removal::Loading {
                 return Removal::Stuck;

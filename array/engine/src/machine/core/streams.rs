@@ -127,11 +127,19 @@ impl Core {
         self.state.streams.status(stream, self.state.max_payload(), has_delta)
     }
 
-    /// Returns the volumes of a stream, without its deltas, in order.
+    /// Returns the volumes of a stream, without its deltas and stages, in order.
     pub fn stream_volumes(&self, stream: StreamId) -> Vec<(VolumeId, u64)> {
-        let is_of = |id: &VolumeId| id.stream() == Some(stream) && !id.is_delta();
+        let is_of = |id: &VolumeId| id.stream() == Some(stream) && id.is_ordered();
         let volumes = self.state.volumes.iter().filter(|(id, _)| is_of(id));
         let mut found: Vec<_> = volumes.map(|(id, volume)| (*id, volume.blocks)).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Returns the stages of a stream, in order.
+    pub fn stream_stages(&self, stream: StreamId) -> Vec<VolumeId> {
+        let is_of = |id: &&VolumeId| id.stream() == Some(stream) && id.is_stage();
+        let mut found: Vec<_> = self.state.volumes.keys().filter(is_of).copied().collect();
         found.sort_unstable();
         found
     }

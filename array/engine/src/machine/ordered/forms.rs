@@ -18,7 +18,10 @@ pub(super) fn check_record(followed: &FollowedRecord) -> Result<(), OpError> {
     let is_followed = |op: &LogOp| {
         let is_change =
             changed_range(op).is_some_and(|(_, range)| !range.is_empty() && range.end().0 <= WHOLE_VOLUME_BLOCKS);
-        is_change && op.volumes().all(|volume| volume.stream() == Some(record.stream) && !volume.is_delta())
+        let is_named = |volume: VolumeId| volume.stream() == Some(record.stream) && !volume.is_delta();
+        let is_from_stage =
+            matches!(op, LogOp::Copy { source, destination, .. } if source.is_stage() && !destination.is_stage());
+        is_change && op.volumes().all(is_named) && (is_from_stage || !op.volumes().any(VolumeId::is_stage))
     };
     if record.ops.len() > MAX_FOLLOWED_OPS || !has_known_form(&record.ops) {
         return Err(OpError::Malformed(
@@ -48,7 +51,8 @@ pub(super) fn check_change(change: &StreamChange) -> Result<(), OpError> {
         return Err(OpError::Malformed("more than 32 changes of a stream's volumes in one record"));
     }
     let is_own = |change: &Change| {
-        !is_value(change) && volumes_of(change).into_iter().flatten().all(|volume| volume.stream() == Some(*stream))
+        let is_named = |volume: VolumeId| volume.stream() == Some(*stream) && !volume.is_stage();
+        !is_value(change) && volumes_of(change).into_iter().flatten().all(is_named)
     };
     if !changes.iter().all(is_own) {
         return Err(OpError::Malformed("a change of a stream with another volume, or with a value among its volumes"));
@@ -92,6 +96,11 @@ fn is_content(ops: &[LogOp]) -> bool {
         let is_aligned = (range.start().0 | range.end().0).is_multiple_of(LBAS_PER_BLOCK);
         is_aligned && next.replace((volume, range.end())).is_none_or(|due| due == (volume, range.start()))
     })
+}
+
+/// True for a copy to a stage, which each array makes by itself.
+pub(super) fn is_copy_to_stage(op: &LogOp) -> bool {
+    matches!(op, LogOp::Copy { source, destination, .. } if destination.is_stage() && !source.is_delta())
 }
 
 /// True for an operation on a volume as a whole.
