@@ -1,19 +1,22 @@
-//! Copies from or to a volume of a pod: the array reads and writes, as a host would. Chunks are
-//! committed one by one, and an error ends the copy, so a host copies the rest itself.
+//! Copies from or to a volume of a pod. Chunks are committed one by one, and an error ends the
+//! copy, so a host copies the rest itself.
+//!
+//! A chunk goes into a pod that both arrays serve by way of [`crate::exchange`]. Any other one is
+//! read and written by the array, as a host would do it.
 
+use crate::exchange::{CHUNK_BLOCKS, Chunk, Exchange, Outcome};
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use types::{BlockRange, Lba, Source, VolumeId};
 
-/// Blocks of one chunk: 1 MiB.
-const CHUNK: u64 = 2048;
 /// Chunks under way.
-const LANES: usize = 4;
+const LANES: usize = 8;
 
 /// A copy.
 struct Border {
     service: Weak<dyn BlockService>,
+    exchange: Option<Arc<Exchange>>,
     source: VolumeId,
     from: BlockRange,
     destination: VolumeId,
@@ -39,11 +42,18 @@ struct Step {
 }
 
 /// Starts a copy whose ends are not in one pod, and not both outside of pods.
-pub(crate) fn copy(service: &Arc<dyn BlockService>, op: Op, tag: Tag, sink: &Arc<dyn Sink>) {
+pub(crate) fn copy(
+    service: &Arc<dyn BlockService>,
+    exchange: Option<&Arc<Exchange>>,
+    op: Op,
+    tag: Tag,
+    sink: &Arc<dyn Sink>,
+) {
     let Op::Copy { source, from, destination, to } = op else { return };
     let state = Mutex::new(State { begun: 0, lanes: LANES, error: None });
     let service = Arc::downgrade(service);
-    let border = Arc::new(Border { service, source, from, destination, to, tag, sink: sink.clone(), state });
+    let (exchange, sink) = (exchange.cloned(), sink.clone());
+    let border = Arc::new(Border { service, exchange, source, from, destination, to, tag, sink, state });
     (0..LANES).for_each(|_| border.next());
 }
 
@@ -53,11 +63,11 @@ impl Border {
         let mut state = self.state.lock();
         let at = state.begun;
         if at < self.from.blocks() && state.error.is_none() {
-            let blocks = CHUNK.min(self.from.blocks() - at);
+            let blocks = CHUNK_BLOCKS.min(self.from.blocks() - at);
             state.begun += blocks;
             drop(state);
             match BlockRange::new(Lba(self.from.start().0 + at), blocks) {
-                Ok(range) => self.submit(Op::Read { volume: self.source, range }, at, true),
+                Ok(range) => self.begin(range, at),
                 Err(_) => self.fail(OpError::Malformed("the range of a copy")),
             }
             return;
@@ -67,6 +77,21 @@ impl Border {
             let result = state.error.take().map_or(Ok(Reply::Done), Err);
             drop(state);
             self.sink.complete(self.tag, result);
+        }
+    }
+
+    /// Copies a chunk.
+    fn begin(self: &Arc<Self>, range: BlockRange, at: u64) {
+        let (source, destination, to) = (self.source, self.destination, Lba(self.to.0 + at));
+        let chunk = Chunk { source, from: range, destination, to };
+        let border = self.clone();
+        let then = move |outcome| match outcome {
+            Outcome::Done => border.next(),
+            Outcome::Failed(error) => border.fail(error),
+            Outcome::Whole => border.submit(Op::Read { volume: source, range }, at, true),
+        };
+        if !self.exchange.as_ref().is_some_and(|exchange| exchange.copy(chunk, then)) {
+            self.submit(Op::Read { volume: source, range }, at, true);
         }
     }
 

@@ -176,7 +176,8 @@ pub(crate) fn parse(body: &Bytes) -> Option<Arrived> {
 
 /// Returns true if a change concerns volumes of a stream alone.
 pub(crate) fn is_of(op: &Op, stream: StreamId) -> bool {
-    let is_of = |volume: &VolumeId| volume.stream() == Some(stream) && !volume.is_delta();
+    let is_of = |volume: &VolumeId| volume.stream() == Some(stream) && volume.is_ordered();
+    let is_from = |volume: &VolumeId| is_of(volume) || volume.is_stage() && volume.stream() == Some(stream);
     match op {
         Op::Write { volume, .. }
         | Op::WriteSame { volume, .. }
@@ -184,7 +185,7 @@ pub(crate) fn is_of(op: &Op, stream: StreamId) -> bool {
         | Op::Unmap { volume, .. }
         | Op::CompareAndWrite { volume, .. }
         | Op::Or { volume, .. } => is_of(volume),
-        Op::Copy { source, destination, .. } => is_of(source) && is_of(destination),
+        Op::Copy { source, destination, .. } => is_from(source) && is_of(destination),
         _ => false,
     }
 }

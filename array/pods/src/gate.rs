@@ -36,6 +36,8 @@ fn kind_of(op: &Op) -> Kind {
     match op {
         Op::Read { .. } | Op::Compare { .. } | Op::Status { .. } => Kind::Read,
         Op::StreamChange(_) | Op::Change(_) => Kind::Objects,
+        // A stage is no volume of hosts.
+        Op::Copy { destination, .. } if destination.is_stage() => Kind::Read,
         _ => Kind::Change,
     }
 }

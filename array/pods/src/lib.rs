@@ -18,6 +18,7 @@ mod attempts;
 mod border;
 mod driver;
 mod environment;
+mod exchange;
 mod forward;
 mod gate;
 mod handle;
@@ -37,6 +38,7 @@ mod status;
 mod verify;
 
 pub use environment::{Environment, PodEngine};
+pub use exchange::CopiedBytes;
 pub use objects::PodObjects;
 pub use pods::{Offers, PodConfig, PodError, Pods};
 pub use registrar::PodRegister;

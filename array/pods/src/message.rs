@@ -21,13 +21,13 @@ const FORWARD: u8 = 9;
 const OUTCOME: u8 = 10;
 const ACCEPTS: u8 = 11;
 const GONE: u8 = 12;
+const CANCEL: u8 = 13;
+const CLOCK: u8 = 14;
 /// Kinds of the administration of pods.
 const ROOM: u8 = 40;
 const VERIFY: u8 = 41;
 const ASK: u8 = 42;
 const TOLD: u8 = 43;
-const CANCEL: u8 = 13;
-const CLOCK: u8 = 14;
 
 /// Bytes before the body: kind and session.
 const HEAD: usize = 9;

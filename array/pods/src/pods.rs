@@ -5,6 +5,7 @@ mod asking;
 
 use crate::driver::{self, Driver, Start};
 use crate::environment::Environment;
+use crate::exchange::{CopiedBytes, CopyMessage, Exchange, Partner};
 use crate::forward::{self, Arrived, Session};
 use crate::gate::HostGate;
 use crate::handle::{Input, LinkSession, PodHandle};
@@ -16,7 +17,7 @@ use crate::service::PodService;
 use crate::status::PodStatus;
 use crate::verify::Verifier;
 use bytes::Bytes;
-use engine::{Change, Op, OpError, Reply, Sink, Tag, call};
+use engine::{BlockService, Change, Op, OpError, Reply, Sink, Tag, call};
 use parking_lot::{Mutex, RwLock};
 use pod::{Next, Request, Side, Stored};
 use replication::CarrierOwner;
@@ -100,6 +101,7 @@ pub struct Pods {
     service: Arc<PodService>,
     verifier: Arc<Verifier>,
     questions: Questions,
+    exchange: Arc<Exchange>,
     this: Weak<Self>,
 }
 
@@ -108,19 +110,26 @@ impl Pods {
     pub fn new(environment: Environment, offers: Arc<dyn Offers>, service: Arc<PodService>) -> Arc<Self> {
         let carrier = environment.carrier.clone();
         let verifier = Arc::new(Verifier::new(environment.engine.clone(), environment.objects.clone()));
+        let exchange = |this: &Weak<Self>| {
+            let (this, blocks): (_, Arc<dyn BlockService>) = (this.clone(), service.clone());
+            let find = Box::new(move |stream| this.upgrade().and_then(|pods| pods.partner(stream)));
+            Exchange::new(environment.clone(), Arc::downgrade(&blocks), find)
+        };
         let pods = Arc::new_cyclic(|this| Self {
-            environment,
+            exchange: exchange(this),
+            environment: environment.clone(),
             offers,
             pods: RwLock::default(),
             links: RwLock::default(),
             threads: Mutex::default(),
             has_ended: AtomicBool::new(false),
             adopting: Mutex::default(),
-            service,
+            service: service.clone(),
             verifier,
             questions: Questions::default(),
             this: this.clone(),
         });
+        service.set_exchange(pods.exchange.clone());
         carrier.set_owner(Arc::new(Owner(pods.this.clone())));
         pods.start_helpers();
         pods
@@ -221,6 +230,20 @@ impl Pods {
     fn forget(&self, stream: StreamId) {
         self.verifier.forget(stream);
         self.pods.write().remove(&stream);
+        self.exchange.forget_pod(stream);
+    }
+
+    /// Returns a pod, and the session of the link with its other array.
+    fn partner(&self, stream: StreamId) -> Option<Partner> {
+        let handle = self.handle(stream).ok()?;
+        let link = self.links.read().get(&handle.array).copied()?;
+        Some((handle, link))
+    }
+
+    /// Returns the bytes that copies have brought into pods which both arrays serve, and those that
+    /// have crossed the link for them.
+    pub fn copied(&self) -> CopiedBytes {
+        self.exchange.bytes()
     }
 
     fn handle(&self, stream: StreamId) -> Result<Arc<PodHandle>, PodError> {
@@ -395,7 +418,11 @@ impl Pods {
                 Err(error) => tracing::error!("no thread {name}: {error}"),
             }
         };
-        run("pod-gates", |pods| pods.service.gates().expire(platform::clock::lease_time()));
+        run("pod-gates", |pods| {
+            let now = platform::clock::lease_time();
+            pods.service.gates().expire(now);
+            pods.exchange.expire(now);
+        });
         run("pod-objects", |pods| {
             let handles: Vec<_> = pods.pods.read().values().cloned().collect();
             handles.iter().for_each(|handle| handle.apply_images(&pods.environment));
@@ -484,11 +511,17 @@ impl CarrierOwner for Owner {
             links.remove(array);
         }
         drop(links);
+        pods.exchange.link_ended(link);
         pods.of_array(array).iter().for_each(|handle| handle.give(Input::LinkDown(link)));
     }
 
     fn message(&self, array: &str, link: LinkSession, stream: StreamId, message: Bytes) -> Result<(), String> {
         let Some(pods) = self.0.upgrade() else { return Ok(()) };
+        if CopyMessage::is_kind(&message) {
+            let shared = pods.handle(stream).ok().filter(|handle| handle.array == array);
+            // The pod has left this array, or has not come to it yet.
+            return shared.map_or(Ok(()), |handle| pods.exchange.message(&handle, link, &message));
+        }
         let decoded = PodMessage::decode(&message);
         let (session, message) = decoded.ok_or_else(|| format!("a malformed message about {stream}"))?;
         let handle = pods.handle(stream).ok();

@@ -2,13 +2,14 @@
 
 use crate::border;
 use crate::environment::PodEngine;
+use crate::exchange::Exchange;
 use crate::gate::{HostGate, Notify};
 use engine::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Sink, SpaceByFamily, Tag, VolumeSpace,
 };
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use types::{StreamId, VolumeId};
 
@@ -57,6 +58,8 @@ pub struct PodService {
     this: Weak<Self>,
     engine: Arc<dyn PodEngine>,
     gates: Gates,
+    /// Copies into pods that both arrays serve, when the pods have started.
+    exchange: OnceLock<Arc<Exchange>>,
 }
 
 /// The stream of a request.
@@ -77,7 +80,9 @@ fn stream_of(op: &Op) -> Of {
         | Op::Or { volume, .. }
         | Op::Compare { volume, .. }
         | Op::Status { volume, .. } => *volume,
-        Op::Copy { source, destination, .. } if source.stream() == destination.stream() => *source,
+        Op::Copy { source, destination, .. } if destination.is_stage() || source.stream() == destination.stream() => {
+            *source
+        }
         Op::Copy { .. } => return Of::Border,
         Op::StreamChange(change) => return Of::One(Some(change.stream)),
         Op::Flush | Op::Change(_) | Op::Follow(_) | Op::Delta(_) | Op::Sync { .. } => return Of::One(None),
@@ -89,7 +94,13 @@ impl PodService {
     /// Creates the service, without a pod: the catalog is opened with it before the pods start.
     pub fn new(engine: Arc<dyn PodEngine>) -> Arc<Self> {
         let gates = Gates { engine: engine.clone(), gates: RwLock::default(), watchers: Arc::default() };
-        Arc::new_cyclic(|this| Self { this: this.clone(), engine, gates })
+        Arc::new_cyclic(|this| Self { this: this.clone(), engine, gates, exchange: OnceLock::new() })
+    }
+
+    /// Sets the value that copies into pods which both arrays serve.
+    pub(crate) fn set_exchange(&self, exchange: Arc<Exchange>) {
+        // The pods of an array are made once.
+        let _ = self.exchange.set(exchange);
     }
 
     pub(crate) fn gates(&self) -> &Gates {
@@ -104,7 +115,7 @@ impl BlockService for PodService {
             Of::Border => {
                 let Some(this) = self.this.upgrade() else { return };
                 let this: Arc<dyn BlockService> = this;
-                return border::copy(&this, op, tag, sink);
+                return border::copy(&this, self.exchange.get(), op, tag, sink);
             }
         };
         match stream {

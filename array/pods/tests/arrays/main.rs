@@ -4,4 +4,5 @@
 mod administration;
 mod campaign;
 mod common;
+mod copies;
 mod service;

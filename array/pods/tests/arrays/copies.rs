@@ -1,0 +1,166 @@
+//! Copies from plain volumes into a pod that both arrays serve, and the bytes that cross for them.
+
+use crate::common::{Pair, VOLUME_BLOCKS, data, stream, volume};
+use bytes::Bytes;
+use engine::{Change, Maintenance, Op, OpError, Reply, StreamService};
+use testing::Rng;
+use types::{BlockRange, LBA_BYTES, Lba, VolumeId};
+
+const PLAIN: VolumeId = VolumeId(9);
+/// Blocks of a copy: 4 MiB.
+const BLOCKS: u64 = 4 << 11;
+
+fn range(lba: u64, blocks: u64) -> BlockRange {
+    BlockRange::new(Lba(lba), blocks).unwrap()
+}
+
+fn copy(from: u64, blocks: u64, to: u64) -> Op {
+    Op::Copy { source: PLAIN, from: range(from, blocks), destination: volume(), to: Lba(to) }
+}
+
+/// Two arrays in step; each has a plain volume with the same content.
+async fn filled() -> (Pair, Bytes) {
+    let pair = Pair::new().await;
+    pair.stretch().await;
+    pair.wait_in_step().await;
+    let content = data(77, BLOCKS);
+    for site in &pair.sites {
+        let create = Change::CreateVolume { volume: PLAIN, blocks: VOLUME_BLOCKS };
+        assert_eq!(site.run(Op::Change(vec![create])).await, Ok(Reply::Done));
+        for lba in (0..BLOCKS).step_by(2048) {
+            let from = usize::try_from(lba * LBA_BYTES).unwrap();
+            let data = content.slice(from..from + 2048 * LBA_BYTES as usize);
+            let write = Op::Write { volume: PLAIN, lba: Lba(lba), data, fua: false };
+            assert_eq!(site.run(write).await, Ok(Reply::Done));
+        }
+    }
+    (pair, content)
+}
+
+/// Returns the bytes that have crossed the link in both directions.
+fn crossed(pair: &Pair) -> u64 {
+    pair.sites.iter().flat_map(|site| site.running().links.connections()).map(|link| link.sent_bytes).sum()
+}
+
+/// Copies all of the content, and returns the part of it that has crossed, in percent.
+async fn copied(pair: &Pair, at: usize, to: u64) -> u64 {
+    let before = crossed(pair);
+    assert_eq!(pair.sites[at].run(copy(0, BLOCKS, to)).await, Ok(Reply::Done));
+    (crossed(pair) - before) * 100 / (BLOCKS * LBA_BYTES)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_pieces_that_the_peer_lacks_cross() {
+    let (pair, content) = filled().await;
+    let first = copied(&pair, 0, 0).await;
+    assert!((95..=110).contains(&first), "each piece crosses once: {first} %");
+    // Again, then from the array that follows, then at the array that follows with its own source.
+    for (at, to) in [(0, BLOCKS), (1, 2 * BLOCKS), (1, 3 * BLOCKS)] {
+        let percent = copied(&pair, at, to).await;
+        assert!(percent < 3, "{percent} % cross for the copy at {at} to {to}");
+        for site in &pair.sites {
+            assert_eq!(site.read(to, 2048).await.unwrap(), content[..1 << 20]);
+        }
+    }
+    pair.assert_equal().await;
+    let counted = pair.sites[0].running().pods.copied();
+    assert_eq!((counted.copied, counted.crossed), (2 * BLOCKS * LBA_BYTES, BLOCKS * LBA_BYTES));
+    let counted = pair.sites[1].running().pods.copied();
+    assert_eq!((counted.copied, counted.crossed), (2 * BLOCKS * LBA_BYTES, 0));
+    // Neither array has stored the content again.
+    for site in &pair.sites {
+        assert!(site.running().engine.space().data < 2 * BLOCKS * LBA_BYTES);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holes_zeros_and_odd_ranges_are_copied() {
+    let (pair, _) = filled().await;
+    let mut rng = Rng::new(20_261_128);
+    for at in [0, 1] {
+        let site = &pair.sites[at];
+        let unmap = Op::Unmap { volume: PLAIN, ranges: vec![range(800, 1600), range(4096, 4096)] };
+        assert_eq!(site.run(unmap).await, Ok(Reply::Done));
+        assert_eq!(site.run(Op::Zero { volume: PLAIN, range: range(1000, 400) }).await, Ok(Reply::Done));
+        for _ in 0..12 {
+            let unit = [1, 8][rng.index(2)];
+            let blocks = rng.between(1, 3000 / unit) * unit;
+            let from = rng.below((BLOCKS - blocks) / unit) * unit;
+            let to = rng.below((VOLUME_BLOCKS - blocks) / unit) * unit;
+            assert_eq!(site.run(copy(from, blocks, to)).await, Ok(Reply::Done));
+            let read = Op::Read { volume: PLAIN, range: range(from, blocks) };
+            let Ok(Reply::Data(expected)) = site.run(read).await else { panic!("it is readable") };
+            for site in &pair.sites {
+                assert!(site.read(to, blocks).await.unwrap() == expected, "{blocks} blocks from {from} to {to}");
+            }
+        }
+    }
+    pair.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_survive_broken_sessions() {
+    let (pair, content) = filled().await;
+    for round in 0..4 {
+        let to = round % 4 * BLOCKS;
+        let answers = [0, 1, 2, 3].map(|part: u64| {
+            let from = part * 2048;
+            pair.sites[part as usize % 2].submit(copy(from, 2048, to + from))
+        });
+        pair.break_session();
+        for answer in answers {
+            let answer = tokio::time::timeout(std::time::Duration::from_secs(60), answer).await;
+            let answer = answer.expect("an answer").unwrap();
+            assert!(matches!(answer, Ok(Reply::Done)), "round {round}: {answer:?}");
+        }
+        pair.wait_in_step().await;
+        for site in &pair.sites {
+            assert!(site.read(to, 2048).await.unwrap() == content[..1 << 20]);
+        }
+    }
+    pair.assert_equal().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_end_when_the_other_array_dies() {
+    let (pair, content) = filled().await;
+    let answers: Vec<_> = (0..4).map(|part| pair.sites[0].submit(copy(part * 2048, 2048, part * 2048))).collect();
+    let delete = pair.sites[0].submit(Op::Change(vec![Change::DeleteVolume { volume: PLAIN }]));
+    pair.sites[1].kill().await;
+    for answer in answers {
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(60), answer).await;
+        let answer = answer.expect("the copy ends").unwrap();
+        let is_possible = matches!(
+            answer,
+            Ok(Reply::Done) | Err(OpError::Transition(_) | OpError::Unavailable(_) | OpError::NoSuchVolume(PLAIN))
+        );
+        assert!(is_possible, "{answer:?}");
+    }
+    assert_eq!(delete.await.unwrap(), Ok(Reply::Done));
+    pair.restart(1).await;
+    pair.wait_in_step().await;
+    pair.assert_equal().await;
+    // Stages of the period before go with the first copy of the next one.
+    let site = &pair.sites[1];
+    assert_eq!(site.run(copy(0, BLOCKS, 0)).await, Ok(Reply::Done));
+    assert!(site.read(0, 2048).await.unwrap() == content[..1 << 20]);
+    pair.assert_equal().await;
+    for site in &pair.sites {
+        assert_eq!(site.running().engine.stream_stages(stream()).len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_chunks_are_forgotten_at_both_arrays() {
+    let (pair, _) = filled().await;
+    copied(&pair, 0, 0).await;
+    for site in &pair.sites {
+        let delete = Op::Change(vec![Change::DeleteVolume { volume: PLAIN }]);
+        assert_eq!(site.run(delete).await, Ok(Reply::Done));
+    }
+    let unmap = Op::Unmap { volume: volume(), ranges: vec![range(0, BLOCKS)] };
+    assert_eq!(pair.sites[1].run(unmap).await, Ok(Reply::Done));
+    for site in &pair.sites {
+        site.wait("without the data of the copy", |site| site.running().engine.space().data < 1 << 20).await;
+    }
+}
