@@ -187,7 +187,7 @@ async fn follower() -> (Site, RawPeer) {
 fn record(position: u64, ops: &[engine::LogOp]) -> Frame {
     let ops = wal::encode_ops(ops).concat();
     let (bytes, checksum) = ((ops.len() as u32).to_le_bytes(), crc32c::crc32c(&ops).to_le_bytes());
-    Frame::of_pod(Kind::Record, 5, 1, [&position.to_le_bytes()[..], &bytes, &checksum, &ops].concat())
+    Frame::of_pod(Kind::Record, 5, 1, [&position.to_le_bytes()[..], &bytes, &checksum, &[0; 16], &ops].concat())
 }
 
 fn written(lba: u64) -> Vec<engine::LogOp> {
