@@ -69,6 +69,15 @@ impl PodObjects for OneVolume {
     fn end_stretch(&self, _: StreamId) -> Result<(), String> {
         Ok(())
     }
+    fn verified(&self, _: StreamId) -> Vec<(VolumeId, bool)> {
+        vec![]
+    }
+    fn take_verify_snapshot(&self, _: StreamId, _: VolumeId) -> Result<Option<VolumeId>, String> {
+        Ok(None)
+    }
+    fn drop_verify_snapshots(&self, _: StreamId) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl Offers for OneVolume {
@@ -82,6 +91,10 @@ impl Offers for OneVolume {
 
     fn refused(&self, _: StreamId, reason: &str) {
         panic!("the pod is refused: {reason}");
+    }
+
+    fn asked(&self, _: &str, _: &[u8]) -> Vec<u8> {
+        vec![]
     }
 }
 

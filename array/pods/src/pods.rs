@@ -49,9 +49,6 @@ pub struct PodConfig {
     pub is_origin: bool,
     /// Its register, if it has a mediator.
     pub register: Option<PodRegister>,
-    /// This array was put back to an image of an earlier time: its content of the pod is old, so it
-    /// serves nothing before it has received the content of the other array.
-    pub is_restored: bool,
 }
 
 /// A request about a pod has failed.
@@ -144,18 +141,11 @@ impl Pods {
     /// one is not served.
     pub fn start(&self, config: PodConfig) -> Result<(), PodError> {
         let (engine, stream) = (&self.environment.engine, config.stream);
-        let mut stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;
+        let stored = persist::load(&**engine, stream).map_err(PodError::Failed)?;
         if let Some((number, state)) = &stored
             && driver::has_ended(*number, state.role)
         {
             return driver::remove(&self.environment, stream, state.role).map_err(PodError::Failed);
-        }
-        if let Some(hurt) = stored.as_ref().filter(|_| config.is_restored).and_then(persist::hurt) {
-            // Durable before anything is done: the next start of the array may not say it again.
-            let put = Op::Change(vec![persist::put(stream, &hurt)]);
-            call(&**engine, put).map_err(|error| PodError::Failed(error.to_string()))?;
-            tracing::warn!(%stream, "the array was put back to an image: its content of the pod does not count");
-            stored = Some(hurt);
         }
         let gate = self.service.gates().of(stream);
         // Requests under way were submitted before the volumes had a stream.
@@ -181,7 +171,7 @@ impl Pods {
         stored: Option<(u64, Stored)>,
         gate: Arc<HostGate>,
     ) -> Result<(), PodError> {
-        let PodConfig { stream, array, side, is_origin, register, is_restored: _ } = config;
+        let PodConfig { stream, array, side, is_origin, register } = config;
         let is_new = stored.as_ref().is_none_or(|(number, _)| *number <= 1);
         if !is_new && self.environment.engine.stream_status(stream).is_none() {
             // Its deltas would be missing, too.
@@ -231,6 +221,12 @@ impl Pods {
         self.verifier.forget(stream);
         self.pods.write().remove(&stream);
         self.exchange.forget_pod(stream);
+    }
+
+    /// Whether this array has no state of a pod, or one that has ended.
+    fn is_without(&self, stream: StreamId) -> bool {
+        let stored = persist::load(&*self.environment.engine, stream);
+        stored.is_ok_and(|stored| stored.is_none_or(|(number, state)| driver::has_ended(number, state.role)))
     }
 
     /// Returns a pod, and the session of the link with its other array.
@@ -537,8 +533,12 @@ impl CarrierOwner for Owner {
             (PodMessage::Verify(body), Some(_)) => return pods.take_verify(array, link, stream, &body),
             (PodMessage::Outcome(body), Some(handle)) => handle.gate.outcome(&body),
             (PodMessage::Cancel(id), Some(handle)) => pods.take_cancel(link, session, &handle, id),
-            // The pod has left this array, or has not come to it yet.
-            (PodMessage::Here { .. }, None) => pods.send(array, link, stream, 0, &PodMessage::Gone),
+            // The pod has left this array, or has not come to it yet. One that does not start here
+            // has done neither.
+            (PodMessage::Here { .. }, None) if pods.is_without(stream) => {
+                pods.send(array, link, stream, 0, &PodMessage::Gone);
+            }
+            (PodMessage::Here { .. }, None) => {}
             (PodMessage::Refusal(_), _) | (_, None) => {}
             (message, Some(handle)) => handle.give(Input::Message(link, session, message)),
         }

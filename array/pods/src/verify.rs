@@ -29,8 +29,6 @@ use wire::{Answer, Digest, MOST_BLOCKS, MOST_PARTS, PART_BLOCKS, Question};
 const CHUNK_BLOCKS: u64 = 2048;
 /// Bytes that are read per second at most.
 const RATE: f64 = 128.0 * 1024.0 * 1024.0;
-/// Longest pause between two comparisons.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A question is asked again after this time.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Time for the other array to answer, and for both to serve again.
@@ -39,6 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SLICE: Duration = Duration::from_millis(20);
 /// Attempts to confirm a difference: content that is on its way is none.
 const CONFIRMATIONS: usize = 2;
+/// Most differences in the log of events.
+const LOGGED: usize = 100;
 /// Longest reason that is stored, in bytes.
 const LONGEST_REASON: usize = 500;
 
@@ -58,6 +58,8 @@ pub(crate) trait VerifiedPod: Send + Sync {
 /// A verification under way.
 struct Run {
     must_stop: AtomicBool,
+    /// The thread has not ended: it may still change snapshots.
+    is_alive: AtomicBool,
     status: Mutex<VerifyStatus>,
     /// The question that waits for an answer, and the answer.
     asked: Mutex<(u64, Option<Vec<Digest>>)>,
@@ -116,7 +118,7 @@ impl Verifier {
 
     /// Whether a verification of a pod is under way.
     pub(crate) fn is_running(&self, stream: StreamId) -> bool {
-        self.runs.lock().get(&stream).is_some_and(|run| !run.status.lock().is_over())
+        self.runs.lock().get(&stream).is_some_and(|run| run.is_alive.load(Ordering::Acquire))
     }
 
     /// Begins to verify a pod, on a thread of its own.
@@ -130,11 +132,15 @@ impl Verifier {
         }
         let before = self.status(stream);
         let mut runs = self.runs.lock();
-        if runs.get(&stream).is_some_and(|run| !run.status.lock().is_over()) {
-            return Err("it is being verified already".to_owned());
+        if let Some(run) = runs.get(&stream).filter(|run| run.is_alive.load(Ordering::Acquire)) {
+            let has_ended = run.status.lock().is_over();
+            let reason =
+                if has_ended { "the verification before is ending; try again" } else { "it is being verified already" };
+            return Err(reason.to_owned());
         }
         let run = Arc::new(Run {
             must_stop: AtomicBool::new(false),
+            is_alive: AtomicBool::new(true),
             status: Mutex::new(VerifyStatus::begin(before.as_ref(), 0, clock::unix_millis())),
             asked: Mutex::default(),
             answered: Condvar::new(),
@@ -261,6 +267,7 @@ impl Work {
             tracing::info!(stream = %self.stream, state = ?status.state, different = status.different, "verification of a pod ended");
         }
         self.store();
+        self.run.is_alive.store(false, Ordering::Release);
         // It may wait for the other array.
         self.verifier.tidy(self.stream);
     }
@@ -271,6 +278,10 @@ impl Work {
 
     /// Stores the state, so that differences outlast the process.
     fn store(&self) {
+        let is_present = self.verifier.runs.lock().get(&self.stream).is_some_and(|run| Arc::ptr_eq(run, &self.run));
+        if !is_present {
+            return;
+        }
         let value = self.run.status.lock().encode();
         let put = Change::Put { key: persist::verification_key(self.stream), value };
         if let Err(error) = call(self.engine(), Op::Change(vec![put])) {
@@ -298,22 +309,20 @@ impl Work {
             // It may have been removed since.
             let held: BTreeMap<VolumeId, u64> = self.engine().stream_volumes(self.stream).into_iter().collect();
             if let Some((content, size)) = content.and_then(|content| Some((content, *held.get(&content)?))) {
-                let compared = self.compare(volume, content, Lba(size));
-                match compared {
-                    // An administrator has removed it since.
-                    Err(End::For(_)) if self.is_gone(content) => {}
+                match self.compare(volume, content, Lba(size)) {
+                    // An administrator has removed the volume or snapshot since.
+                    Err(End::For(_)) if !objects.verified(self.stream).contains(&(volume, is_fixed)) => {
+                        self.epoch()?;
+                    }
                     compared => compared?,
                 }
             }
+            self.check()?;
             if !is_fixed {
                 objects.drop_verify_snapshots(self.stream).map_err(End::For)?;
             }
         }
         Ok(())
-    }
-
-    fn is_gone(&self, content: VolumeId) -> bool {
-        !self.engine().stream_volumes(self.stream).iter().any(|(volume, _)| *volume == content)
     }
 
     /// Compares a content that does not change, and reports differences of `volume`.
@@ -327,7 +336,7 @@ impl Work {
             self.run.status.lock().compared += range.bytes();
             // At most half of the time is spent with reading, and at most a rate.
             let least = Duration::from_secs_f64((mapped * LBA_BYTES) as f64 / RATE);
-            self.pause(begun.elapsed().max(least).min(LONGEST_PAUSE))?;
+            self.pause(clock::now().saturating_duration_since(begun).max(least))?;
         }
         Ok(())
     }
@@ -400,7 +409,9 @@ impl Work {
         if status.is_over() {
             return;
         }
-        tracing::warn!(stream = %self.stream, ?found, "the arrays of a pod differ");
+        if status.differences.len() < LOGGED {
+            tracing::warn!(stream = %self.stream, ?found, "the arrays of a pod differ");
+        }
         status.add(found, !self.has_found, clock::unix_millis());
         self.has_found = true;
     }

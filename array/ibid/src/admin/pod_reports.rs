@@ -49,10 +49,17 @@ pub(super) fn verify(client: &Client, as_json: bool, pod: &str, action: Action) 
         Some(found) => text(found),
         None => format!("Pod {pod} was not compared by this array.\n"),
     })?;
-    match found {
-        Some(found) if found.different_bytes > 0 => Err(Problem::new(format!("the arrays of pod {pod} differ"))
-            .hint("docs/pods.md says how to choose the content to keep")
-            .exit_code(DIFFERENT)),
+    let Some(found) = found else { return Ok(()) };
+    let has_waited = matches!(action, Action::Begin { waits: true });
+    match has_waited || matches!(action, Action::Status) {
+        true if found.different_bytes > 0 && found.ended.is_some() => {
+            Err(Problem::new(format!("the arrays of pod {pod} differ"))
+                .hint("docs/pods.md says how to choose the content to keep")
+                .exit_code(DIFFERENT))
+        }
+        true if has_waited && found.state != "complete" => {
+            Err(Problem::new(format!("pod {pod} was not compared to its end")).hint("run the command again"))
+        }
         _ => Ok(()),
     }
 }

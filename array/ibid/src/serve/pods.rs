@@ -108,22 +108,29 @@ impl StretchedPods {
             status.is_none_or(|status| status.is_sequencer && (status.is_in_step || status.is_alone))
         }));
         let this = self.clone();
-        tokio::task::spawn_blocking(move || this.start_all(is_restored)).await?;
+        tokio::task::spawn_blocking(move || this.start_all(is_restored)).await??;
         tokio::spawn(tidy(self.this.clone()));
         Ok(())
     }
 
-    fn start_all(&self, is_restored: bool) {
+    fn start_all(&self, is_restored: bool) -> Result<(), Problem> {
         let state = self.catalog.state();
         if is_restored {
             let names: Vec<&str> = state.stretched_pods().map(|pod| pod.name.as_str()).collect();
+            let streams: Vec<_> =
+                state.stretched_pods().filter_map(|pod| Some(pod.stretch.as_ref()?.stream())).collect();
+            let declared = self.pods().map_or(Ok(()), |pods| pods.declare_restored(&streams));
+            declared.map_err(|error| {
+                Problem::new(format!("the pods cannot be marked as put back to an image: {error}"))
+                    .hint("no pod has been served; run the command again with --restored")
+            })?;
             tracing::warn!(
                 "the array was put back to an image; pods that get all content from the other array: {}",
                 if names.is_empty() { "none".to_owned() } else { names.join(", ") }
             );
         }
         for pod in state.stretched_pods() {
-            let config = self.config_of(pod).map(|config| PodConfig { is_restored, ..config });
+            let config = self.config_of(pod);
             let started = config.and_then(|config| {
                 let pods = self.pods().ok_or("the pods are not ready")?;
                 pods.start(config).map_err(|error| error.to_string())
@@ -132,6 +139,7 @@ impl StretchedPods {
                 tracing::error!(pod = pod.name, "the pod is not served: {error}");
             }
         }
+        Ok(())
     }
 
     /// Hands the pods over to the other arrays, and ends their service. Blocks.
@@ -175,7 +183,6 @@ impl StretchedPods {
             side: self.side_of(&stretch.peer.id),
             is_origin: stretch.is_origin,
             register: self.register_of(pod)?,
-            is_restored: false,
         })
     }
 
@@ -319,7 +326,12 @@ impl PodObjects for StretchedPods {
         self.refusals.lock().remove(&stream);
         let ended = self.catalog.change(|draft| draft.unstretch_pod(&pod.name).map(|_| ()));
         tracing::info!(pod = pod.name, "the pod is on this array alone");
-        ended.map_err(|error| error.to_string())
+        ended.map_err(|error| error.to_string())?;
+        // One that ended with the stretch had no time to remove its own.
+        if let Err(error) = self.catalog.change(|draft| draft.drop_verify_snapshots(pod.id)) {
+            tracing::warn!(pod = pod.name, "snapshots of a verification stay: {error}");
+        }
+        Ok(())
     }
 }
 

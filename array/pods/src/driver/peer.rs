@@ -50,7 +50,7 @@ impl Driver {
             return;
         }
         self.leave_session();
-        (self.link, self.attempts.due) = (None, None);
+        (self.link, self.attempts.due, self.attempts.is_peer_without) = (None, None, false);
     }
 
     /// Announces another attempt.

@@ -3,8 +3,10 @@
 use super::{PATIENCE, PodError, Pods};
 use crate::handle::{Input, LinkSession};
 use crate::message::PodMessage;
+use crate::persist;
 use crate::verify::{VerifiedPod, Verifier, VerifyMessage, VerifyStatus};
 use bytes::Bytes;
+use engine::{Op, call};
 use pod::{Machine, Role};
 use std::sync::{Weak, mpsc};
 use types::StreamId;
@@ -99,6 +101,28 @@ impl Pods {
             Ok(result) => result.map(|()| self.forget(stream)).map_err(PodError::Failed),
             Err(_) => Err(PodError::Failed("the pod does not answer".to_owned())),
         }
+    }
+
+    /// The array was put back to an image of an earlier time: its content of these pods does not
+    /// count. Durable for all of them at once, before one of them starts, because the next start of
+    /// the array may not say it again. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The state of a pod cannot be read or stored. No pod may be started then.
+    pub fn declare_restored(&self, streams: &[StreamId]) -> Result<(), PodError> {
+        let engine = &self.environment.engine;
+        let mut changes = Vec::new();
+        for stream in streams {
+            let stored = persist::load(&**engine, *stream).map_err(PodError::Failed)?;
+            changes.extend(stored.as_ref().and_then(persist::hurt).map(|hurt| persist::put(*stream, &hurt)));
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        call(&**engine, Op::Change(changes)).map_err(|error| PodError::Failed(error.to_string()))?;
+        tracing::warn!("the array was put back to an image: its content of pods does not count; later starts know it");
+        Ok(())
     }
 
     /// Takes a message about a verification.

@@ -84,3 +84,58 @@ pub(super) fn digests(engine: &dyn BlockService, question: &Question) -> Result<
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use engine::Change;
+    use engine::model::ModelEngine;
+    use testing::noise;
+
+    const BLOCKS: u64 = 4096;
+
+    fn engine(content: &[(u64, Bytes)]) -> ModelEngine {
+        let engine = ModelEngine::default();
+        let create = Change::CreateVolume { volume: VolumeId(1), blocks: BLOCKS };
+        call(&engine, Op::Change(vec![create])).unwrap();
+        for (lba, data) in content {
+            let write = Op::Write { volume: VolumeId(1), lba: Lba(*lba), data: data.clone(), fua: false };
+            call(&engine, write).unwrap();
+        }
+        engine
+    }
+
+    fn data(seed: u64, blocks: u64) -> Bytes {
+        noise(seed, usize::try_from(blocks * LBA_BYTES).unwrap()).into()
+    }
+
+    fn asked(engine: &ModelEngine, is_by_parts: bool) -> Vec<Digest> {
+        let range = BlockRange::new(Lba(0), BLOCKS).unwrap();
+        digests(engine, &Question { number: 1, volume: VolumeId(1), range, seed: 7, is_by_parts }).unwrap()
+    }
+
+    #[test]
+    fn digests_tell_where_contents_differ() {
+        let first = engine(&[(0, data(1, 64)), (1000, data(2, 16))]);
+        let second = engine(&[(0, data(1, 64)), (1000, data(2, 16)), (2000, data(3, 1))]);
+        assert_ne!(asked(&first, false), asked(&second, false));
+        let (first, second) = (asked(&first, true), asked(&second, true));
+        let differ: Vec<_> = (0..first.len()).filter(|part| first[*part] != second[*part]).collect();
+        assert_eq!(differ, [2000 / 8]);
+    }
+
+    #[test]
+    fn content_at_another_place_differs() {
+        let (first, second) = (engine(&[(8, data(1, 1))]), engine(&[(9, data(1, 1))]));
+        assert_ne!(asked(&first, false), asked(&second, false));
+    }
+
+    #[test]
+    fn zeros_and_holes_are_equal() {
+        let zeros = Bytes::from(vec![0; 64 << 9]);
+        let (first, second) = (engine(&[(8, data(1, 8)), (512, zeros)]), engine(&[(8, data(1, 8))]));
+        assert_eq!(asked(&first, false), asked(&second, false));
+        assert_eq!(asked(&first, true), asked(&second, true));
+    }
+}

@@ -70,6 +70,8 @@ async fn verification_finds_what_was_lost_on_the_way() {
     drop(engine);
     pair.restart(1).await;
     pair.wait_in_step().await;
+    let lost = pair.sites[1].read(8200, 16).await;
+    assert_ne!(lost, pair.sites[0].read(8200, 16).await, "the arrays differ");
     let found = pair.sites[0].verified().await;
     let expected = Difference { volume: volume(), range: ranges[0], kind: DifferenceKind::Content };
     assert_eq!((&found.state, found.differences.as_slice()), (&VerifyState::Complete, &[expected][..]));

@@ -180,7 +180,7 @@ impl Offers for Objects {
         self.change(create.chain([Self::put(&list)]).collect())?;
         let side = if *self.own_id < *array { Side::A } else { Side::B };
         let (array, register) = (array.to_owned(), self.register.get().cloned());
-        Ok(PodConfig { stream, array, side, is_origin: false, register, is_restored: false })
+        Ok(PodConfig { stream, array, side, is_origin: false, register })
     }
 
     fn offer(&self, stream: StreamId) -> Option<Bytes> {
@@ -267,9 +267,15 @@ impl Site {
         let pods = Pods::new(environment, objects.clone(), service.clone());
         assert!(links.set_pod_receiver(carrier.clone()));
         if engine.get(b"stretch/00000005/state").is_some() {
-            let config = self.config(peer, false);
+            let (config, is_restored) = (self.config(peer, false), self.is_restored.swap(false, Ordering::Relaxed));
             let pods = pods.clone();
-            tokio::task::spawn_blocking(move || pods.start(config)).await.unwrap().unwrap();
+            let start = move || {
+                if is_restored {
+                    pods.declare_restored(&[stream()])?;
+                }
+                pods.start(config)
+            };
+            tokio::task::spawn_blocking(start).await.unwrap().unwrap();
         }
         let any = ([127, 0, 0, 1], 0).into();
         links.start(Some(listen.unwrap_or(any))).await.unwrap();
@@ -278,8 +284,7 @@ impl Site {
 
     pub(crate) fn config(&self, peer: &str, is_origin: bool) -> PodConfig {
         let (array, register) = (peer.to_owned(), self.register.get().cloned());
-        let is_restored = self.is_restored.swap(false, Ordering::Relaxed);
-        PodConfig { stream: stream(), array, side: self.side, is_origin, register, is_restored }
+        PodConfig { stream: stream(), array, side: self.side, is_origin, register }
     }
 
     /// Returns the process.

@@ -349,7 +349,7 @@ impl<'a> World<'a> {
     fn process(&mut self, node: usize, mut answers: Answers) -> Result<(), SimViolation> {
         for event in self.nodes[node].collect(&mut answers) {
             match event {
-                StreamEvent::Ordered { tag, record, skipped } => {
+                StreamEvent::Ordered { tag, record, skipped, .. } => {
                     let values = self.values_told(node, tag, &record, &skipped)?;
                     self.note_position(node, tag, &record);
                     self.note_ordered(node, &record);
