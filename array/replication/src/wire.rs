@@ -381,8 +381,10 @@ pub(crate) mod tests {
     fn message_has_the_golden_bytes() {
         let record = StreamRecord { message: Bytes::from_static(b"note"), ..message(1) };
         let frames = record_frames(&record);
-        // Position, length, checksum; two operations: a volume is made, and a value without a key.
+        // Position, length, checksum, no request of a follower; two operations: a volume is made,
+        // and a value without a key.
         let golden = "030000000000000022000000841a9fd4\
+                      00000000000000000000000000000000\
                       02000000\
                       0502000000050000800800000000000000\
                       0800000000040000006e6f7465";

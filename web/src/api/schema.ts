@@ -2222,6 +2222,50 @@ export interface PodArrayStatus {
 }
 
 /**
+ * The result of one comparison of the two arrays of a pod.
+ */
+export interface PodCheck {
+  /**
+   * The finding, and what to do.
+   */
+  message: string;
+  /**
+   * The topic with the number of the line.
+   */
+  name: string;
+  /**
+   * The result.
+   */
+  status: "ok" | "warning" | "error";
+  /**
+   * The topic, one word. Programs accept unknown ones.
+   */
+  topic: string;
+}
+
+/**
+ * A range that differs.
+ */
+export interface PodDifference {
+  /**
+   * The difference: the contents differ, or an array cannot read its own.
+   */
+  kind: "content" | "unreadable_here" | "unreadable_there";
+  /**
+   * Length in bytes.
+   */
+  length: number;
+  /**
+   * First byte.
+   */
+  offset: number;
+  /**
+   * Name of the volume or snapshot.
+   */
+  volume: string;
+}
+
+/**
  * Whether pods can be eradicated before their time.
  */
 export interface PodEradication {
@@ -2229,6 +2273,24 @@ export interface PodEradication {
    * `all-enabled`.
    */
   manual_eradication: string;
+}
+
+/**
+ * The hand-over of a pod to the other array.
+ */
+export interface PodHandOver {
+  /**
+   * The result, in words.
+   */
+  message: string;
+  /**
+   * Name of the pod.
+   */
+  name: string;
+  /**
+   * The result.
+   */
+  status: "handed_over" | "not_needed" | "refused";
 }
 
 /**
@@ -2342,9 +2404,17 @@ export interface PodReplication {
    */
   refusal: string | null;
   /**
+   * Bytes that the array which follows has lent for records, and that none has used.
+   */
+  room_bytes: number | null;
+  /**
    * Round trip to the other array in microseconds; null without a session.
    */
   rtt_usec: number | null;
+  /**
+   * Seconds until it has them, at the present pace; null if this array does not know.
+   */
+  seconds_left: number | null;
   /**
    * Begin of the state, in milliseconds since 1970.
    */
@@ -2357,6 +2427,19 @@ export interface PodReplication {
    * Decides which array may continue without the other: `mediator`, or `only` one array.
    */
   tie_rule: "mediator" | "only";
+  /**
+   * Records that the other array has not reported as durable; null if no stream runs.
+   */
+  unheard_records: number | null;
+  /**
+   * Mean time from the order of a record to its durability at this array, in microseconds; null
+   * if none was ordered in the last seconds.
+   */
+  usec_until_durable: number | null;
+  /**
+   * The same, to the report of the other array.
+   */
+  usec_until_reported: number | null;
   /**
    * Commands of hosts that wait for the pod.
    */
@@ -2379,6 +2462,10 @@ export interface PodReplicationArray {
    * Id of the array.
    */
   id: string;
+  /**
+   * True if the array is out of step, and has too little free space to return.
+   */
+  is_full: boolean;
   /**
    * True if the array orders changes.
    */
@@ -2443,6 +2530,57 @@ export interface PodReplicationWait {
    * Begin of the wait, in milliseconds since 1970.
    */
   since: number;
+}
+
+/**
+ * The last comparison of the content of a pod on both arrays.
+ */
+export interface PodVerification {
+  /**
+   * Bytes of volumes and snapshots that were compared, with holes.
+   */
+  compared_bytes: number;
+  /**
+   * At most 1000 ranges that differ.
+   */
+  differences: PodDifference[];
+  /**
+   * Bytes that differ, listed or not. Those of a comparison before count until one has compared
+   * everything.
+   */
+  different_bytes: number;
+  /**
+   * End, in milliseconds since 1970; null while it runs.
+   */
+  ended: number | null;
+  /**
+   * State and result, in sentences.
+   */
+  explanation: string;
+  /**
+   * When the first difference was found, in milliseconds since 1970; null if there is none.
+   */
+  found: number | null;
+  /**
+   * Unique id of the pod on this array.
+   */
+  id: string;
+  /**
+   * Name of the pod.
+   */
+  name: string;
+  /**
+   * Begin, in milliseconds since 1970.
+   */
+  started: number;
+  /**
+   * State.
+   */
+  state: "running" | "waiting" | "complete" | "stopped" | "ended";
+  /**
+   * Bytes of volumes and snapshots to compare.
+   */
+  total_bytes: number;
 }
 
 /**
@@ -4147,9 +4285,12 @@ export interface Lists {
   '/offloads/performance': OffloadPerformance;
   '/pods': Pod;
   '/pods/arrays': Member;
+  '/pods/check': PodCheck;
+  '/pods/evacuate': PodHandOver;
   '/pods/performance': Performance;
   '/pods/replication': PodReplication;
   '/pods/space': NamedSpace;
+  '/pods/verify': PodVerification;
   '/policies': Policy;
   '/policies/members': PolicyMember;
   '/policies/snapshot': Policy;

@@ -217,7 +217,7 @@ fn replication_names_state_and_cause() {
     }
     assert_eq!(found["events"][1], json!({"time": 60_000, "event": "peer_silent", "message": "beta is silent"}));
     let beta = json!({"id": "id of beta", "name": "beta", "is_this": false, "is_sequencer": false, "status": "online",
-        "mediator_status": "online", "progress": null, "frozen_at": null});
+        "mediator_status": "online", "progress": null, "frozen_at": null, "is_full": false});
     assert_eq!(found["arrays"][1], beta);
     assert!(rest.items("GET", "pods/replication?names=q", "").is_empty());
     assert_eq!(rest.refused("GET", "pods/replication?names=x", ""), ["x: Pod does not exist."]);
