@@ -44,7 +44,7 @@ struct Step {
 /// Starts a copy whose ends are not in one pod, and not both outside of pods.
 pub(crate) fn copy(
     service: &Arc<dyn BlockService>,
-    exchange: Option<&Arc<Exchange>>,
+    exchange: Option<Arc<Exchange>>,
     op: Op,
     tag: Tag,
     sink: &Arc<dyn Sink>,
@@ -52,7 +52,7 @@ pub(crate) fn copy(
     let Op::Copy { source, from, destination, to } = op else { return };
     let state = Mutex::new(State { begun: 0, lanes: LANES, error: None });
     let service = Arc::downgrade(service);
-    let (exchange, sink) = (exchange.cloned(), sink.clone());
+    let sink = sink.clone();
     let border = Arc::new(Border { service, exchange, source, from, destination, to, tag, sink, state });
     (0..LANES).for_each(|_| border.next());
 }

@@ -126,7 +126,7 @@ impl Pods {
             questions: Questions::default(),
             this: this.clone(),
         });
-        service.set_exchange(pods.exchange.clone());
+        service.set_exchange(&pods.exchange);
         carrier.set_owner(Arc::new(Owner(pods.this.clone())));
         pods.start_helpers();
         pods

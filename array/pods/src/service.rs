@@ -58,8 +58,9 @@ pub struct PodService {
     this: Weak<Self>,
     engine: Arc<dyn PodEngine>,
     gates: Gates,
-    /// Copies into pods that both arrays serve, when the pods have started.
-    exchange: OnceLock<Arc<Exchange>>,
+    /// Copies into pods that both arrays serve, when the pods have started. They end with the pods:
+    /// they have the catalog, which has this value.
+    exchange: OnceLock<Weak<Exchange>>,
 }
 
 /// The stream of a request.
@@ -98,9 +99,9 @@ impl PodService {
     }
 
     /// Sets the value that copies into pods which both arrays serve.
-    pub(crate) fn set_exchange(&self, exchange: Arc<Exchange>) {
+    pub(crate) fn set_exchange(&self, exchange: &Arc<Exchange>) {
         // The pods of an array are made once.
-        let _ = self.exchange.set(exchange);
+        let _ = self.exchange.set(Arc::downgrade(exchange));
     }
 
     pub(crate) fn gates(&self) -> &Gates {
@@ -115,7 +116,7 @@ impl BlockService for PodService {
             Of::Border => {
                 let Some(this) = self.this.upgrade() else { return };
                 let this: Arc<dyn BlockService> = this;
-                return border::copy(&this, self.exchange.get(), op, tag, sink);
+                return border::copy(&this, self.exchange.get().and_then(Weak::upgrade), op, tag, sink);
             }
         };
         match stream {
