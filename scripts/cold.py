@@ -50,7 +50,9 @@ def fio(file: Path, qd: int, secs: float, size: int) -> float | None:
 def whole_run(args, host: Host) -> list[dict]:
     bytes_ = args.size * GIB
     rounds = []
-    with Array(args.bin, capacity=f"{args.size * 3 // 2 + 1}GiB", portals=1, base=args.out, args=args.serve.split()) as array:
+    with Array(
+        args.bin, capacity=f"{args.size * 3 // 2 + 1}GiB", portals=1, base=args.out, args=args.serve.split()
+    ) as array:
         array.start()
         url = array.volume("cold", f"{args.size}GiB", 1)
         host.verb("fill", url, "--size", str(bytes_), "--seed", "1")

@@ -204,6 +204,10 @@ class Site:
         pair, beta = self.pair, self.pair.beta
         mark = os.urandom(BLOCK)
         write_block(pair.alpha, MARK_LBA, mark)
+        # The last changes are sent again to an array that returns, and would repair the block.
+        for after in range(1, 5):
+            write_block(pair.alpha, MARK_LBA + after * BLOCK // 512, os.urandom(BLOCK))
+            time.sleep(0.5)
         assert beta.stop() == 0
         drive = drive_of(beta)
         content, places, at = drive.read_bytes(), [], -1

@@ -12,14 +12,6 @@ impl Site {
     fn verification(&self) -> VerifyStatus {
         self.running().pods.verification(stream()).expect("it was verified")
     }
-
-    /// Verifies the pod. Returns the outcome.
-    async fn verified(&self) -> VerifyStatus {
-        self.running().pods.verify(stream()).unwrap();
-        self.wait("verified", |site| site.verification().is_over()).await;
-        self.wait("without a snapshot", |site| site.running().objects.list().len() == 1).await;
-        self.verification()
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
