@@ -291,7 +291,7 @@ class Site:
                     break
         begin = time.monotonic()
         # Hosts of the pod need room now, if it has not yielded already.
-        write_block(alpha, 0, os.urandom(BLOCK))
+        write_block(alpha, 96 * MIB // 512, os.urandom(BLOCK))
         self.host.verb("fill", pair.url(alpha), "--off", str(128 * MIB), "--size", str(64 * MIB), "--seed", "3")
         pause = time.monotonic() - begin
 
