@@ -29,6 +29,7 @@
 
 Each suite starts arrays of its own on free loopback ports. A table goes to the terminal, all data to DIR/outside.json.
 Suites that mostly wait run beside the others unless --one-by-one is given. --full runs the long sizes (make soak).
+Without a name, multipath and pods-admin run only with --full: their times need a machine of their own.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ STYLE = {"pass": "green", "skip": "yellow"}
 TERSE = {"conformance", "two-arrays"}
 # Suites that run beside the others: their arrays wait for leases, timeouts, restarts or clients most of the time.
 BESIDE = {"faults", "crash", "device", "datastore", "hosts", "management", "pods", "pods-admin", "multipath"}
+# Suites that need a machine of their own for their times: with --full, or by name.
+APART = {"multipath", "pods-admin"}
 PRINTING = threading.Lock()
 
 
@@ -168,7 +171,7 @@ def main() -> int:
 
     lab = Lab(args.bin.resolve(), args.out.resolve(), args.full)
     begin, before = time.monotonic(), machine()
-    names = args.suites or list(SUITES)
+    names = args.suites or [name for name in SUITES if args.full or name not in APART]
     if args.one_by_one:
         results = run_suites(names, lab)
     else:
