@@ -7,7 +7,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.host import Host
