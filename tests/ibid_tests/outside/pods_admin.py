@@ -187,7 +187,7 @@ class Site:
             stopped = one.admin("pod", "verify", POD, "--stop")
             pause = time.monotonic() - begin
         assert stopped["state"] == "stopped", stopped
-        assert pause < 10, f"stopped after {pause:.1f} s"
+        assert pause < 2, f"stopped after {pause:.1f} s"
         pair.wait_sync()
         wait("without snapshots", lambda: self.snapshots() == 0, 60)
         return f"1 GiB in {seconds(took)}: equal; stopped beside a silent array after {seconds(pause)}"
