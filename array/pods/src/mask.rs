@@ -70,19 +70,21 @@ pub(crate) fn is_whole(range: &BlockRange) -> bool {
     range.start() == Lba(0) && range.blocks() >= WHOLE_VOLUME_BLOCKS
 }
 
-/// Returns the blocks of a delta.
-pub(crate) fn delta_of(engine: &dyn BlockService, volume: VolumeId) -> Result<Vec<BlockRange>, OpError> {
+/// Returns the blocks of the delta of a volume with this many blocks.
+pub(crate) fn delta_of(engine: &dyn BlockService, volume: VolumeId, blocks: u64) -> Result<Vec<BlockRange>, OpError> {
     let (mut found, mut from) = (Vec::new(), Lba(0));
-    loop {
+    // A request that begins at the end of the volume is out of range.
+    while from < Lba(blocks) {
         let next = Op::Delta(DeltaOp::Next { volume, from, limit: EXTENTS });
         let Reply::Extents(extents) = call(engine, next)? else { return Ok(found) };
         let mapped = extents.iter().filter(|extent| extent.state == ExtentState::Mapped);
         found.extend(mapped.map(|extent| extent.range));
         match extents.last().map(|last| last.range.end()) {
             Some(end) if end > from => from = end,
-            _ => return Ok(found),
+            _ => break,
         }
     }
+    Ok(found)
 }
 
 #[cfg(test)]

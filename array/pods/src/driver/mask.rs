@@ -13,18 +13,20 @@ use types::{StreamId, VolumeId};
 /// Returns the mask of this array: its tail, its deltas, and its volumes.
 fn own_mask(environment: &Environment, stream: StreamId) -> Vec<MaskPart> {
     let engine = &environment.engine;
-    let volumes: Vec<VolumeId> = engine.stream_volumes(stream).into_iter().map(|(volume, _)| volume).collect();
+    let volumes = engine.stream_volumes(stream);
     let tail = engine.stream_status(stream).and_then(|status| status.tail);
     let (mut is_all, mut ranges) = (tail.is_none(), tail.unwrap_or_default());
-    for volume in &volumes {
-        match crate::mask::delta_of(&**engine, *volume) {
+    for (volume, blocks) in &volumes {
+        match crate::mask::delta_of(&**engine, *volume, *blocks) {
             Ok(found) => ranges.extend(found.into_iter().map(|range| (*volume, range))),
             Err(OpError::NoSuchVolume(_)) => {}
-            // A delta that cannot be read is all of its volume.
-            Err(_) => is_all = true,
+            Err(error) => {
+                tracing::warn!(%stream, %volume, "a delta cannot be read, so the array gets all content: {error}");
+                is_all = true;
+            }
         }
     }
-    divide(is_all, volumes, ranges, MASK_PART)
+    divide(is_all, volumes.into_iter().map(|(volume, _)| volume).collect(), ranges, MASK_PART)
 }
 
 impl Driver {

@@ -7,7 +7,7 @@ use pod::{Request, Role};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testing::Rng;
-use types::{BlockRange, Lba};
+use types::{BlockRange, LBA_BYTES, Lba};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stretched_pod_comes_into_step() {
@@ -203,6 +203,33 @@ async fn follower_that_dies_returns_with_what_it_lacks() {
     pair.wait_in_step().await;
     pair.assert_equal().await;
     assert!(pair.sites[0].status().unwrap().is_sequencer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_has_not_changed_is_not_sent_again() {
+    let pair = Pair::new().await;
+    pair.stretch().await;
+    pair.wait_in_step().await;
+    for lba in (0..VOLUME_BLOCKS / 2).step_by(2048) {
+        assert_eq!(pair.sites[0].run(write(lba, lba, 2048)).await, Ok(Reply::Done));
+    }
+    // Records are sent again until each array knows that the other one has them.
+    for site in &pair.sites {
+        let has_no_tail = |site: &Site| {
+            let status = site.running().engine.stream_status(stream()).unwrap();
+            status.tail.is_some_and(|tail| tail.is_empty())
+        };
+        site.wait("without a tail", has_no_tail).await;
+    }
+    pair.sites[1].kill().await;
+    assert_eq!(pair.sites[0].run(write(8, 1, 64)).await, Ok(Reply::Done));
+    pair.restart(1).await;
+    pair.wait_in_step().await;
+    // The array counts the bytes of this process alone, and it has received all that was sent.
+    let link = pair.sites[1].running().links.connections().remove(0);
+    let content = VOLUME_BLOCKS / 2 * LBA_BYTES;
+    assert!(link.received_bytes < content / 2, "{} of {content} bytes", link.received_bytes);
+    pair.assert_equal().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
