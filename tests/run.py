@@ -16,7 +16,7 @@
   encryption    an array encrypted at rest: SIGKILL, and another program that decrypts it
   links         two connected arrays: keys, distance, cuts, SIGKILL, strangers
   pods          a pod on two arrays with a mediator: SIGKILL, SIGSTOP, cuts, a lost mediator, under a verifying load
-  pods-admin    administration of such a pod: verification, a full array, an old image, forced promotions
+  pods-admin    administration of such a pod: verification with damage, a full array, an old image, forced promotions
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
   datastore     many hosts on one datastore, with random crashes

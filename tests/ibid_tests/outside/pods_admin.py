@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from ibid_tests.kit.array import Array
 from ibid_tests.kit.host import Host
@@ -58,6 +59,11 @@ def read_block(array: Array, block: int) -> bytes:
         session.close()
 
 
+def drive_of(array: Array) -> Path:
+    """The file with the array's data: its largest."""
+    return max((path for path in array.data.rglob("*") if path.is_file()), key=lambda path: path.stat().st_blocks)
+
+
 class Site:
     def __init__(self, lab: Lab, pair: Pair):
         self.lab, self.pair, self.host = lab, pair, Host(lab.bin)
@@ -71,6 +77,7 @@ class Site:
             ("evacuate", self.evacuated),
             ("refused names", self.names),
             ("verify equal arrays", self.verified),
+            ("verify with damage on a drive", self.damaged),
             ("full follower", self.full),
             ("array put back to an image", self.restored),
             ("diverged, alpha kept", lambda: self.diverged(self.pair.alpha)),
@@ -197,6 +204,70 @@ class Site:
 
     def alert(self, array: Array, code: int, words: str) -> None:
         wait(f"alert {code}", lambda: any(words in alert["summary"] for alert in self.open_alerts(array, code)))
+
+    def damaged(self) -> str:
+        """A byte on beta's drive is flipped while it is stopped. Hosts read the block at alpha; the comparison names it."""
+        pair, beta = self.pair, self.pair.beta
+        mark = os.urandom(BLOCK)
+        write_block(pair.alpha, MARK_LBA, mark)
+        # Changes of which the other array has not heard yet are sent again, and would repair the block.
+        wait("heard", lambda: all(pair.state(array)["unheard_records"] == 0 for array in pair.arrays))
+        time.sleep(1)
+        assert beta.stop() == 0
+        drive = drive_of(beta)
+        content, places, at = drive.read_bytes(), [], -1
+        while (at := content.find(mark[:64], at + 1)) >= 0:
+            places.append(at)
+        del content
+        assert places, f"the block is not on {drive}"
+        with drive.open("r+b") as file:
+            for place in places:
+                file.seek(place + 8)
+                file.write(bytes([mark[8] ^ 1]))
+        beta.start()
+        pair.wait_sync()
+        one = pair.sequencer()
+        assert one is pair.alpha, "alpha has served alone"
+        found = self.different(one)
+        assert found["state"] == "complete" and found["different_bytes"] == BLOCK, found
+        expected = {"volume": VOLUME, "offset": MARK_LBA * 512, "length": BLOCK, "kind": "unreadable_there"}
+        assert found["differences"] == [expected], found
+        self.alert(one, 24, "dc1 differs between alpha and beta: 4KiB")
+        assert read_block(pair.alpha, MARK_LBA * 512 // BLOCK) == mark
+        # A host writes the block again: both have it.
+        write_block(pair.alpha, MARK_LBA, mark)
+        found = one.admin("pod", "verify", POD)
+        assert (found["state"], found["differences"]) == ("complete", []), found
+        wait("without the alert", lambda: not self.open_alerts(one, 24))
+        return f"{len(places)} copies of a byte flipped at beta: 4 KiB found, alert 24; gone after a write and a clean comparison"
+
+    def different(self, array: Array) -> dict:
+        """Verifies, and expects a difference: exit code 3."""
+        array.admin("pod", "verify", POD, "--detach")
+
+        def over() -> bool:
+            return array.admin("pod", "verify", POD, "--status")["ended"] is not None
+
+        try:
+            wait("verified", over)
+        except Failed as e:
+            assert "differ" in str(e), e
+        return self.report(array)
+
+    def report(self, array: Array) -> dict:
+        """The last verification, also if it has found a difference, for which the command fails."""
+        import json
+        import subprocess
+
+        command = [str(array.ibid), "pod", "verify", POD, "--status", "--data", str(array.data), "--json"]
+        for _ in range(200):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = json.loads(done.stdout)
+            if found["ended"] is not None:
+                assert done.returncode == (3 if found["different_bytes"] else 0), done
+                return found
+            time.sleep(0.1)
+        raise Failed("the comparison does not end")
 
     def full(self) -> str:
         """Plain data fills beta's pool. It yields, and comes back when that is gone."""
