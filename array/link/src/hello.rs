@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"IBIDLINK";
 /// The protocols of this program.
-pub const PROTOCOLS: ProtocolRange = ProtocolRange { lowest: 2, highest: 2 };
+pub const PROTOCOLS: ProtocolRange = ProtocolRange { lowest: 3, highest: 3 };
 const MAX_NAME_BYTES: usize = 64;
 const MAX_VERSION_BYTES: usize = 32;
 
@@ -20,7 +20,8 @@ struct HelloStart {
     highest: U16,
 }
 
-/// The `Hello` of protocol 2: a record names the request that it carries out.
+/// The `Hello` of protocol 3: a record names the request that it carries out, and the state of a
+/// pod says whether the process has restarted.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct HelloLayout {
@@ -245,7 +246,7 @@ pub(crate) mod tests {
 
     #[test]
     fn hello_has_the_golden_bytes() {
-        let golden = "494249444c494e4b02000200010200000300000000000000736978746565\
+        let golden = "494249444c494e4b03000300010200000300000000000000736978746565\
                       6e206279746573206964040000000000000005000000000000000600000000000000\
                       0700000008000000612073657373696f6e206f662074776f0405000000000000\
                       62657461";
@@ -262,9 +263,9 @@ pub(crate) mod tests {
         (body[8], body[10]) = (7, 9);
         let error = Hello::decode(&body[..12]).unwrap_err();
         assert_eq!(error, HelloError::Protocol { theirs: ProtocolRange { lowest: 7, highest: 9 } });
-        assert!(error.to_string().contains("one array speaks 7 to 9, the other 2; update"), "{error}");
+        assert!(error.to_string().contains("one array speaks 7 to 9, the other 3; update"), "{error}");
         (body[8], body[10]) = (1, 1);
-        assert!(Hello::decode(&body).unwrap_err().to_string().contains("one array speaks 1, the other 2; update"));
+        assert!(Hello::decode(&body).unwrap_err().to_string().contains("one array speaks 1, the other 3; update"));
         (body[8], body[10]) = (0, 9);
         assert_eq!(Hello::decode(&body).map(|hello| hello.protocols.highest), Ok(9));
     }

@@ -245,7 +245,7 @@ async fn unknown_certificate_or_protocol_is_refused() {
     let protocols = ProtocolRange { lowest: 7, highest: 9 };
     let later = Hello { protocols, purpose: Purpose::Introduction, ..hello };
     let text = refusal(&mut alpha.dial(&beta, &later).await).await;
-    assert!(text.contains("one array speaks 7 to 9, the other 2"), "{text}");
+    assert!(text.contains("one array speaks 7 to 9, the other 3"), "{text}");
     assert_eq!(*beta.links.key().unwrap().text, key, "the key is not used up");
 }
 

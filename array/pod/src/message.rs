@@ -22,6 +22,8 @@ pub struct Hello {
     pub is_hurt: bool,
     /// The process has not restarted in this period and does not ask.
     pub is_resumable: bool,
+    /// The process has not restarted in this period.
+    pub is_fresh: bool,
     /// Epoch.
     pub epoch: Epoch,
     /// Period.
@@ -195,7 +197,7 @@ impl Message {
         match self {
             Message::Hello(hello) => Fields {
                 role: hello.role as u8,
-                flags: flags(&[hello.is_hurt, hello.is_resumable]),
+                flags: flags(&[hello.is_hurt, hello.is_resumable, hello.is_fresh]),
                 epoch: hello.epoch.0,
                 ..Fields::of(HELLO, &[hello.period.0, hello.durable.0, hello.last.0, hello.max_payload])
             },
@@ -255,6 +257,7 @@ impl Message {
                 role: role_of(fields.role).ok_or(MessageError::Field("role"))?,
                 is_hurt: flag(0),
                 is_resumable: flag(1),
+                is_fresh: flag(2),
                 epoch,
                 period: Period(fields.number(0)),
                 durable: Position(fields.number(1)),
@@ -283,7 +286,7 @@ impl Message {
 /// Returns the count of numbers of a kind, and its highest flags.
 fn shape(kind: u8) -> Option<(usize, u8)> {
     match kind {
-        HELLO => Some((4, 3)),
+        HELLO => Some((4, 7)),
         BEAT => Some((3, 15)),
         DURABLE | START => Some((2, 0)),
         GO_SYNC => Some((1, 0)),
@@ -340,6 +343,7 @@ mod tests {
             role: Role::Sync,
             is_hurt: false,
             is_resumable: true,
+            is_fresh: true,
             epoch: Epoch(5),
             period: Period(1),
             durable: Position(2),
@@ -358,7 +362,7 @@ mod tests {
         vec![
             (
                 Message::Hello(hello),
-                "010102020500000009000000000000000100000000000000020000000000000003000000000000000400000000000000",
+                "010102060500000009000000000000000100000000000000020000000000000003000000000000000400000000000000",
             ),
             (Message::Beat(beat), "01020007000000000900000000000000010000000000000002000000000000000300000000000000"),
             (Message::Durable { period, position }, "0103000000000000090000000000000001000000000000000200000000000000"),

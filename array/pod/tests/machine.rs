@@ -92,6 +92,7 @@ fn hello(role: Role, epoch: u32, position: u64) -> Hello {
         role,
         is_hurt: false,
         is_resumable: false,
+        is_fresh: false,
         epoch: Epoch(epoch),
         period: Epoch(epoch).period(),
         durable: Position(position),
@@ -240,6 +241,17 @@ fn peer_of_a_damaged_owner_by_rule_waits_for_a_person() {
     let mut array = Array::start(Side::A, state, facts(Epoch(5).period(), 9));
     array.hear(1, Hello { is_hurt: true, ..hello(Role::Sync, 5, 7) });
     assert_eq!(array.role(), Role::Sync);
+}
+
+#[test]
+fn array_that_did_not_restart_continues() {
+    // The hosts of B have sessions. Those of A have lost theirs, so its position counts less.
+    for (is_fresh, role) in [(true, Role::Lost), (false, Role::Solo)] {
+        let mut array = Array::start(Side::A, stored(Role::Sync, 5), facts(Epoch(5).period(), 9));
+        array.hear(1, Hello { is_fresh, ..hello(Role::Sync, 5, 7) });
+        array.give(Event::Received { session: 1, message: Message::Yielded });
+        assert_eq!(array.role(), role, "is_fresh: {is_fresh}");
+    }
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub struct Hello {
     pub role: Role,
     /// The sender's process has not restarted in this period and has not asked the mediator.
     pub is_resumable: bool,
+    /// The sender's process has not restarted in this period.
+    pub is_fresh: bool,
     /// The sender's log was damaged.
     pub is_hurt: bool,
     /// Last position that the sender has applied.

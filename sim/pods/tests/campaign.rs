@@ -13,7 +13,7 @@ const PLANTED: &[(&str, u64)] = &[
     ("tail-not-in-delta", 2),
     ("no-mask", 163),
     ("resume-restarted", 2),
-    ("excluded-asks", 178),
+    ("excluded-asks", 275),
     ("right-early", 78),
     ("no-way-back", 474),
     ("no-position-check", 94),

@@ -65,10 +65,13 @@ impl Machine {
         session.register.is_none() && age.saturating_mul(2) < self.times.contact
     }
 
-    /// Whether this array ranks before the peer. Both compare the same two reports.
+    /// Whether this array ranks before the peer: epoch, then a process that has not restarted (its
+    /// hosts have sessions), then position, then array id. Both compare the same two reports, and
+    /// both hold everything that was answered.
     fn ranks_before(&self, said: &Hello, hello: &Hello) -> bool {
         let is_lower_id = self.side == Side::A;
-        (said.epoch, said.durable, is_lower_id) > (hello.epoch, hello.durable, !is_lower_id)
+        let own = (said.epoch, said.is_fresh, said.durable, is_lower_id);
+        own > (hello.epoch, hello.is_fresh, hello.durable, !is_lower_id)
     }
 
     fn continues(&self, said: &Hello, hello: &Hello) -> bool {

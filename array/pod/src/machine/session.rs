@@ -67,6 +67,7 @@ impl Machine {
             role: self.stored.role,
             is_hurt: self.stored.is_hurt,
             is_resumable,
+            is_fresh: self.is_fresh,
             epoch: self.stored.epoch,
             period: self.stored.period,
             durable,

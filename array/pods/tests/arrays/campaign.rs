@@ -57,7 +57,7 @@ async fn host(pair: Arc<Pair>, lba: u64, seed: u64, stop: Arc<AtomicBool>, total
                     totals.longest_ms.fetch_max(pause, Ordering::Relaxed);
                     since = platform::clock::now();
                 }
-                Some(Err(OpError::Unavailable(_) | OpError::Transition(_))) | None => {
+                Some(Err(OpError::Unavailable(_) | OpError::Transition(_) | OpError::Busy(_))) | None => {
                     totals.refused.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }

@@ -21,6 +21,7 @@ impl World {
                 period: array.memory.period,
                 role: array.memory.role,
                 is_resumable: array.is_fresh && !array.is_asking,
+                is_fresh: array.is_fresh,
                 is_hurt: array.is_hurt,
                 last: array.memory.last,
                 mask: array.memory.mask(),
@@ -62,10 +63,14 @@ impl World {
         may_apply(Rule::Only(peer)) || may_apply(Rule::Mediator) && !self.reaches_mediator[side] || is_registered
     }
 
-    /// Whether this array ranks before the peer: epoch, then position, then array id.
+    /// Whether this array ranks before the peer: epoch, then a process that has not restarted, then
+    /// position, then array id. Both hold everything that was answered, so the position only
+    /// decides what the other array is sent.
     fn ranks_before(&self, side: Side, hello: &Hello) -> bool {
-        let own = &self.arrays[side].memory;
-        (own.epoch, own.last, side.rank()) > (hello.epoch, hello.last, side.other().rank())
+        let array = &self.arrays[side];
+        let own = &array.memory;
+        let other = side.other().rank();
+        (own.epoch, array.is_fresh, own.last, side.rank()) > (hello.epoch, hello.is_fresh, hello.last, other)
     }
 
     /// Returns the epoch of a decision without the mediator.
