@@ -171,10 +171,11 @@ impl World {
                 self.crash(1, other, false);
             }
             Fault::Damage(node, time) => self.crash(node, time, true),
-            Fault::Stop(node, time) => {
-                let until = self.nodes[node].stopped_until.max(now + time);
-                self.nodes[node].stopped_until = until;
+            // A stop is not extended: later tasks would overtake those that wait for its end.
+            Fault::Stop(node, time) if self.nodes[node].stopped_until <= now => {
+                self.nodes[node].stopped_until = now + time;
             }
+            Fault::Stop(..) => {}
             Fault::Mediator(node, time) => self.unreachable_until[node] = now + time,
             Fault::NoMediator(time) => self.unreachable_until = [now + time; 2],
             Fault::LateMediator(time) => self.late_until = now + time,
