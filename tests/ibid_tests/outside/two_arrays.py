@@ -17,6 +17,7 @@ from ibid_tests.outside.result import Lab, Result, checks
 
 SUITE = "two-arrays"
 WORKERS = 3
+BUSY = "failed with status 8 /"
 SKIPS, WRONG = "Skips on stretched volumes", "Differences between two arrays"
 
 
@@ -62,6 +63,8 @@ def libiscsi(pair: Pair) -> Iterator[Result]:
             # Half of the tests that use one path go through the other array.
             luns[1].reverse()
         results = conformance.run_all(names, luns, [array.url(number, portal) for array, portal in paths])
+        if way == "both":
+            results = [repeated(result, luns[0]) for result in results]
         judge(results, way == "both")
         for r in results:
             r.suite, r.name = SUITE, f"{r.name}, {way}"
@@ -71,6 +74,15 @@ def libiscsi(pair: Pair) -> Iterator[Result]:
         yield Result(SUITE, f"libiscsi, {way}", "pass", time.monotonic() - begin, counts)
         for array in pair.arrays:
             assert array.process.alive(), f"{pair.name(array)} did not survive the suite"
+
+
+def repeated(result: Result, urls: list[str]) -> Result:
+    """Runs a test again, once, that met BUSY. An array under load gives it to a change that reaches the other array late,
+    and a host repeats the command; libiscsi's tests do not."""
+    if result.status != "fail" or BUSY not in result.more.get("output", ""):
+        return result
+    print(f"  {result.name} met BUSY, and is run again", flush=True)
+    return conformance.run_one(result.name, urls)
 
 
 def judge(results: list[Result], across: bool) -> None:
