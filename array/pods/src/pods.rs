@@ -360,6 +360,9 @@ impl Pods {
             if let Some(offer) = pods.offers.offer(handle.stream) {
                 pods.send(&handle.array, link, handle.stream, 0, &PodMessage::Offer(offer));
             }
+            if let Some(outcome) = pods.verifier.outcome(handle.stream) {
+                pods.send(&handle.array, link, handle.stream, 0, &PodMessage::Verify(outcome));
+            }
         });
     }
 

@@ -189,6 +189,11 @@ impl Verifier {
             VerifyMessage::Question(question) if question.volume.stream() != Some(stream) => {
                 Err("a verification of a volume of another pod".to_owned())
             }
+            VerifyMessage::Outcome(status)
+                if status.differences.iter().any(|found| found.volume.stream() != Some(stream)) =>
+            {
+                Err("a difference of a volume of another pod".to_owned())
+            }
             message => Ok(message),
         }
     }
@@ -200,6 +205,49 @@ impl Verifier {
         if asked.0 == answer.number {
             asked.1 = Some(answer.digests);
             run.answered.notify_all();
+        }
+    }
+
+    /// Returns the message with the outcome of the last verification of a pod, for the other array,
+    /// if it has an end.
+    pub(crate) fn outcome(&self, stream: StreamId) -> Option<Bytes> {
+        let status = self.status(stream).filter(VerifyStatus::is_over)?;
+        Some(VerifyMessage::Outcome(status.mirrored()).encode())
+    }
+
+    /// Takes the outcome of a verification by the other array, if it is later than the one that is
+    /// known here. Blocks.
+    pub(crate) fn learn(&self, stream: StreamId, outcome: VerifyStatus) {
+        if self.status(stream).is_some_and(|own| !outcome.is_later(&own)) {
+            return;
+        }
+        let run = Arc::new(Run {
+            must_stop: AtomicBool::new(true),
+            is_alive: AtomicBool::new(false),
+            status: Mutex::new(outcome),
+            asked: Mutex::default(),
+            answered: Condvar::new(),
+        });
+        {
+            let mut runs = self.runs.lock();
+            if runs.get(&stream).is_some_and(|run| run.is_alive.load(Ordering::Acquire)) {
+                return;
+            }
+            runs.insert(stream, run.clone());
+        }
+        self.store(stream, &run);
+    }
+
+    /// Stores the state of a verification, so that differences outlast the process.
+    fn store(&self, stream: StreamId, run: &Arc<Run>) {
+        let is_present = self.runs.lock().get(&stream).is_some_and(|present| Arc::ptr_eq(present, run));
+        if !is_present {
+            return;
+        }
+        let value = run.status.lock().encode();
+        let put = Change::Put { key: persist::verification_key(stream), value };
+        if let Err(error) = call(&*self.engine, Op::Change(vec![put])) {
+            tracing::warn!(%stream, "the outcome of a verification is not stored: {error}");
         }
     }
 
@@ -267,6 +315,10 @@ impl Work {
             tracing::info!(stream = %self.stream, state = ?status.state, different = status.different, "verification of a pod ended");
         }
         self.store();
+        // It is sent again with each new session.
+        if let Some(outcome) = self.verifier.outcome(self.stream) {
+            self.pod.send(outcome);
+        }
         self.run.is_alive.store(false, Ordering::Release);
         // It may wait for the other array.
         self.verifier.tidy(self.stream);
@@ -276,17 +328,8 @@ impl Work {
         &*self.verifier.engine
     }
 
-    /// Stores the state, so that differences outlast the process.
     fn store(&self) {
-        let is_present = self.verifier.runs.lock().get(&self.stream).is_some_and(|run| Arc::ptr_eq(run, &self.run));
-        if !is_present {
-            return;
-        }
-        let value = self.run.status.lock().encode();
-        let put = Change::Put { key: persist::verification_key(self.stream), value };
-        if let Err(error) = call(self.engine(), Op::Change(vec![put])) {
-            tracing::warn!(stream = %self.stream, "the outcome of a verification is not stored: {error}");
-        }
+        self.verifier.store(self.stream, &self.run);
     }
 
     fn compare_all(&mut self) -> Result<(), End> {
@@ -419,23 +462,38 @@ impl Work {
     /// Returns the digests of both arrays, of a time when both served.
     fn both(&self, volume: VolumeId, range: BlockRange, is_by_parts: bool) -> Result<(Vec<Digest>, Vec<Digest>), End> {
         let until = clock::now() + PATIENCE;
+        let mut asked: Option<(u32, Question, Vec<Digest>)> = None;
         while clock::now() < until {
             let epoch = self.epoch()?;
-            let number = self.verifier.questions.fetch_add(1, Ordering::Relaxed);
-            let question = Question { number, volume, range, seed: self.seed, is_by_parts };
-            *self.run.asked.lock() = (number, None);
-            self.pod.send(VerifyMessage::Question(question).encode());
-            let own = digest::digests(self.engine(), &question)?;
-            let peer = self.answer(number)?;
+            // The same question again: the other array may still be reading for its answer.
+            let (_, question, own) = match asked.take().filter(|(before, ..)| *before == epoch) {
+                Some(again) => {
+                    self.ask(&again.1);
+                    again
+                }
+                None => {
+                    let number = self.verifier.questions.fetch_add(1, Ordering::Relaxed);
+                    let question = Question { number, volume, range, seed: self.seed, is_by_parts };
+                    *self.run.asked.lock() = (number, None);
+                    self.ask(&question);
+                    (epoch, question, digest::digests(self.engine(), &question)?)
+                }
+            };
+            let peer = self.answer(question.number)?;
             // An array that was brought into step between may have answered before that.
             if let Some(peer) = peer.filter(|peer| peer.len() == own.len())
                 && self.epoch()? == epoch
             {
                 return Ok((own, peer));
             }
+            asked = Some((epoch, question, own));
             self.pause(SLICE * 10)?;
         }
         Err(End::For("the other array does not answer".to_owned()))
+    }
+
+    fn ask(&self, question: &Question) {
+        self.pod.send(VerifyMessage::Question(*question).encode());
     }
 
     /// Waits for an answer. `None` if there is none in time, or the other array has none now.

@@ -66,7 +66,7 @@ impl Pods {
         self.verifier.stop(stream).map_err(PodError::Failed)
     }
 
-    /// Returns the last verification of a pod by this array.
+    /// Returns the last verification of a pod, by this array or the other one.
     pub fn verification(&self, stream: StreamId) -> Option<VerifyStatus> {
         self.handle(stream).ok().and_then(|_| self.verifier.status(stream))
     }
@@ -145,6 +145,14 @@ impl Pods {
                 });
             }
             VerifyMessage::Question(_) => {}
+            VerifyMessage::Outcome(outcome) => {
+                let pods = self.this.clone();
+                // It is stored.
+                self.environment.runtime.spawn_blocking(move || {
+                    let pods = pods.upgrade().filter(|pods| pods.handle(stream).is_ok());
+                    pods.into_iter().for_each(|pods| pods.verifier.learn(stream, outcome.clone()));
+                });
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use types::{BlockRange, Lba, VolumeId};
 /// Most ranges that are listed.
 pub(crate) const MOST_LISTED: usize = 1000;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// State of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct Difference {
 /// A verification, and the differences that are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyStatus {
+    /// Number of the verification. Both arrays keep that with the highest one.
+    pub number: u64,
     /// State of the last verification.
     pub state: VerifyState,
     /// Its begin, in milliseconds since 1970.
@@ -74,8 +76,26 @@ impl VerifyStatus {
             Some(before) => (before.differences.clone(), before.different, before.found_ms),
             None => (Vec::new(), 0, 0),
         };
-        let (state, compared) = (VerifyState::Running, 0);
-        Self { state, started_ms: now_ms, ended_ms: now_ms, compared, total, differences, different, found_ms }
+        let number = before.map_or(0, |before| before.number).saturating_add(1);
+        let (state, compared, started_ms, ended_ms) = (VerifyState::Running, 0, now_ms, now_ms);
+        Self { number, state, started_ms, ended_ms, compared, total, differences, different, found_ms }
+    }
+
+    /// Returns it as the other array has it: content that is unreadable here is unreadable there.
+    pub(super) fn mirrored(mut self) -> Self {
+        for found in &mut self.differences {
+            found.kind = match found.kind {
+                DifferenceKind::Content => DifferenceKind::Content,
+                DifferenceKind::UnreadableHere => DifferenceKind::UnreadableThere,
+                DifferenceKind::UnreadableThere => DifferenceKind::UnreadableHere,
+            };
+        }
+        self
+    }
+
+    /// Whether it is later than another one: by number, then by its end.
+    pub(super) fn is_later(&self, other: &Self) -> bool {
+        (self.number, self.ended_ms) > (other.number, other.ended_ms)
     }
 
     /// Whether it has an end.
@@ -116,6 +136,7 @@ impl VerifyStatus {
             VerifyState::Ended(reason) => (3, reason.as_str()),
         };
         let numbers = [
+            self.number,
             self.started_ms,
             self.ended_ms,
             self.compared,
@@ -137,16 +158,16 @@ impl VerifyStatus {
     /// Parses bytes. One that ran when they were stored was ended by a restart.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let [version, state, rest @ ..] = bytes else { return None };
-        let (numbers, rest) = rest.split_first_chunk::<{ 7 * 8 }>()?;
+        let (numbers, rest) = rest.split_first_chunk::<{ 8 * 8 }>()?;
         let (numbers, _) = numbers.as_chunks::<8>();
-        let [started_ms, ended_ms, compared, total, different, found_ms, length] = *numbers else { return None };
+        let [nth, started_ms, ended_ms, compared, total, different, found_ms, length] = *numbers else { return None };
         let number = u64::from_le_bytes;
         let (reason, rest) = rest.split_at_checked(usize::try_from(number(length)).ok()?)?;
         let state = match state {
             0 => VerifyState::Ended("the array was restarted".to_owned()),
             1 => VerifyState::Complete,
             2 => VerifyState::Stopped,
-            3 => VerifyState::Ended(String::from_utf8_lossy(reason).into_owned()),
+            3 => VerifyState::Ended(str::from_utf8(reason).ok()?.to_owned()),
             _ => return None,
         };
         let (found, []) = rest.as_chunks::<25>() else { return None };
@@ -163,9 +184,10 @@ impl VerifyStatus {
             Some(Difference { volume: VolumeId(number(volume)), range, kind })
         };
         let differences = found.iter().map(difference).collect::<Option<_>>()?;
-        let [started_ms, ended_ms, compared] = [started_ms, ended_ms, compared].map(number);
+        let [nth, started_ms, ended_ms, compared] = [nth, started_ms, ended_ms, compared].map(number);
         let [total, different, found_ms] = [total, different, found_ms].map(number);
-        let status = Self { state, started_ms, ended_ms, compared, total, differences, different, found_ms };
+        let status =
+            Self { number: nth, state, started_ms, ended_ms, compared, total, differences, different, found_ms };
         (*version == VERSION).then_some(status)
     }
 }
@@ -194,6 +216,11 @@ mod tests {
         let mut third = VerifyStatus::begin(Some(&second), 1 << 20, 30);
         third.end(VerifyState::Complete, false, 31);
         assert_eq!((third.differences.len(), third.different, third.found_ms), (0, 0, 0));
+        assert_eq!((first.number, second.number, third.number), (1, 2, 3));
+        assert!(third.is_later(&second) && !first.is_later(&second));
+        let kinds = first.clone().mirrored().differences.iter().map(|found| found.kind).collect::<Vec<_>>();
+        assert_eq!(kinds, [DifferenceKind::Content, DifferenceKind::UnreadableHere]);
+        assert_eq!(first.clone().mirrored().mirrored(), first);
     }
 
     #[test]
@@ -208,7 +235,7 @@ mod tests {
         let state = VerifyStatus::decode(&status.encode()).map(|status| status.state);
         assert_eq!(state, Some(VerifyState::Ended("the array was restarted".to_owned())));
         let bytes = status.encode();
-        (0..bytes.len()).for_each(|length| assert!(VerifyStatus::decode(&bytes[..length]).is_none() || length > 57));
+        (0..bytes.len()).for_each(|length| assert!(VerifyStatus::decode(&bytes[..length]).is_none() || length > 65));
     }
 
     #[test]

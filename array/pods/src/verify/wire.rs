@@ -1,5 +1,6 @@
 //! Questions about content, and their answers. Numbers are little-endian.
 
+use super::VerifyStatus;
 use bytes::{BufMut, Bytes, BytesMut};
 use types::{BlockRange, Lba, VolumeId};
 
@@ -12,8 +13,11 @@ pub(crate) const MOST_PARTS: usize = 256;
 
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
+const OUTCOME: u8 = 3;
 const QUESTION_BYTES: usize = 1 + 5 * 8 + 1;
 const DIGEST_BYTES: usize = 17;
+/// More than an outcome with the most differences and the longest reason has.
+const MOST_OUTCOME_BYTES: usize = 32 << 10;
 
 /// The digest of a content; none if it cannot be read.
 pub(crate) type Digest = Option<u128>;
@@ -39,11 +43,13 @@ pub(crate) struct Answer {
     pub(crate) digests: Vec<Digest>,
 }
 
-/// A question or an answer.
+/// A question, an answer, or the outcome of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VerifyMessage {
     Question(Question),
     Answer(Answer),
+    /// As the receiver has it. It has an end.
+    Outcome(VerifyStatus),
 }
 
 impl Question {
@@ -76,6 +82,10 @@ impl VerifyMessage {
                     bytes.put_u8(u8::from(digest.is_some()));
                     bytes.put_u128_le(digest.unwrap_or_default());
                 }
+            }
+            Self::Outcome(status) => {
+                bytes.put_u8(OUTCOME);
+                bytes.put_slice(&status.encode());
             }
         }
         bytes.freeze()
@@ -112,6 +122,13 @@ impl VerifyMessage {
                 let number = u64::from_le_bytes(*number);
                 (digests.len() <= MOST_PARTS).then_some(Self::Answer(Answer { number, digests }))
             }
+            OUTCOME => {
+                if body.len() > MOST_OUTCOME_BYTES {
+                    return None;
+                }
+                // One that runs is decoded as one that a restart has ended.
+                VerifyStatus::decode(body).filter(|status| *status.encode() == *body).map(Self::Outcome)
+            }
             _ => None,
         }
     }
@@ -119,15 +136,20 @@ impl VerifyMessage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Difference, DifferenceKind, VerifyState};
     use super::*;
     use testing::Rng;
 
-    fn samples() -> [VerifyMessage; 2] {
+    fn samples() -> [VerifyMessage; 3] {
         let range = BlockRange::new(Lba(8), 16).unwrap();
         let question = Question { number: 1, volume: VolumeId(2), range, seed: 3, is_by_parts: true };
+        let mut outcome = VerifyStatus::begin(None, 4, 5);
+        outcome.add(Difference { volume: VolumeId(2), range, kind: DifferenceKind::Content }, true, 6);
+        outcome.end(VerifyState::Ended("no answer".to_owned()), true, 7);
         [
             VerifyMessage::Question(question),
             VerifyMessage::Answer(Answer { number: 1, digests: vec![Some(u128::MAX - 1), None] }),
+            VerifyMessage::Outcome(outcome),
         ]
     }
 
@@ -137,11 +159,24 @@ mod tests {
             "01010000000000000002000000000000000800000000000000100000000000000003000000000000000\
              1",
             "02010000000000000001feffffffffffffffffffffffffffffff0000000000000000000000000000000000",
+            "0302030100000000000000050000000000000007000000000000000000000000000000040000000000000000200000000000\
+             00060000000000000009000000000000006e6f20616e7377657202000000000000000800000000000000100000000000000001",
         ];
         for (message, golden) in samples().into_iter().zip(golden) {
             assert_eq!(types::hex::encode(&message.encode()), golden);
             assert_eq!(VerifyMessage::decode(&message.encode()), Some(message));
         }
+    }
+
+    #[test]
+    fn outcome_of_one_that_runs_is_malformed() {
+        let running = VerifyMessage::Outcome(VerifyStatus::begin(None, 4, 5)).encode();
+        assert_eq!(VerifyMessage::decode(&running), None);
+        let mut long = VerifyStatus::begin(None, 4, 5);
+        let range = BlockRange::new(Lba(8), 16).unwrap();
+        long.differences = vec![Difference { volume: VolumeId(2), range, kind: DifferenceKind::Content }; 1400];
+        long.end(VerifyState::Complete, true, 7);
+        assert_eq!(VerifyMessage::decode(&VerifyMessage::Outcome(long).encode()), None);
     }
 
     #[test]
@@ -160,7 +195,7 @@ mod tests {
     fn random_bytes_never_panic() {
         let mut rng = Rng::new(20_261_128);
         for _ in 0..20_000 {
-            let mut bytes = samples()[rng.index(2)].encode().to_vec();
+            let mut bytes = samples()[rng.index(3)].encode().to_vec();
             for _ in 0..rng.below(4) {
                 let at = rng.index(bytes.len());
                 bytes[at] = rng.next_u64() as u8;

@@ -79,12 +79,19 @@ async fn verification_finds_what_was_lost_on_the_way() {
     pair.sites[0].kill().await;
     pair.restart(0).await;
     pair.wait_in_step().await;
-    let known = pair.sites[0].running().pods.difference(stream());
-    assert_eq!(known, Some((16 * 512, found.found_ms)));
+    // The other array knows it as well, from its own point of view.
+    for site in &pair.sites {
+        let has_learned = |site: &Site| site.running().pods.difference(stream()) == Some((16 * 512, found.found_ms));
+        site.wait("with a known difference", has_learned).await;
+    }
     let sequencer = pair.sites.iter().find(|site| site.status().unwrap().is_sequencer).unwrap();
     assert_eq!(sequencer.run(write(8200, 3, 16)).await, Ok(Reply::Done));
     let clean = sequencer.verified().await;
     assert_eq!((&clean.state, clean.different), (&VerifyState::Complete, 0));
+    for site in &pair.sites {
+        site.wait("without a difference", |site| site.running().pods.difference(stream()).is_none()).await;
+        assert_eq!(site.verification().number, clean.number);
+    }
     pair.assert_equal().await;
 }
 
