@@ -97,7 +97,11 @@ export async function renameHost(name: string, to: string): Promise<Done> {
 /** Deletes a host. One with CHAP cannot be made again, because its secrets are not known here. */
 export async function deleteHost(host: Host): Promise<Done> {
   await remove(host.name);
-  const values = { iqns: host.iqns, personality: host.personality ?? undefined };
+  const values = {
+    iqns: host.iqns,
+    personality: host.personality ?? undefined,
+    preferred_arrays: host.preferred_arrays.filter(({ name }) => name !== null),
+  };
   const hasSecret = host.chap.host_user !== null || host.chap.target_user !== null;
   const undo = () => call('POST', '/hosts', { names: host.name }, values);
   return { message: text.done.deleted(host.name), undo: hasSecret ? undefined : undo };

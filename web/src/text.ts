@@ -843,6 +843,7 @@ export const text = {
     between: (from: string, to: string) => `${from} → ${to}`,
     initiator: 'Initiator',
     personality: 'Personality',
+    preferred: 'Preferred arrays',
     group: 'Host group',
     noGroup: 'none',
     leave: 'Leave',

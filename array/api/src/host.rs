@@ -28,7 +28,7 @@ pub struct Host {
     pub personality: Option<String>,
     /// State of its paths; always null.
     pub port_connectivity: PortConnectivity,
-    /// Preferred arrays; always empty.
+    /// Arrays whose paths the host prefers for volumes of pods on two arrays; empty for all alike.
     pub preferred_arrays: Vec<Reference>,
     /// Space usage of its volumes.
     pub space: Space,
@@ -88,6 +88,9 @@ pub struct HostPost {
     /// Kind of host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<String>,
+    /// Preferred arrays: this array and connected arrays, by name or id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred_arrays: Option<Vec<Reference>>,
     /// Fibre Channel initiator names; not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwns: Option<Vec<String>>,
@@ -119,6 +122,9 @@ pub struct HostPatch {
     /// Kind of host; empty for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<String>,
+    /// New preferred arrays: this array and connected arrays, by name or id. Empty for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred_arrays: Option<Vec<Reference>>,
     /// iSCSI initiator names to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_iqns: Option<Vec<String>>,

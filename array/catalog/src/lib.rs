@@ -46,7 +46,7 @@ pub use delivery::{
 pub use draft::PodOrder;
 pub use draft::{ArrayEdit, Draft, HostEdit, PolicyMember, ProtectionGroupEdit, QosEdit, VolumeEdit};
 pub use error::{CatalogError, ObjectKind};
-pub use lun::{LunEntry, LunMap};
+pub use lun::{LunEntry, LunMap, PathPreference};
 pub use name::{ANY_INITIATOR, MAX_NAME_CHARS, VERIFY_SUFFIX, check_iqn, check_name};
 pub use pod::{Pod, PodId, PodMediator, PodPeer, PodStretch};
 pub use pod_image::{MAX_POD_IMAGE_BYTES, POD_IMAGE_MESSAGE, PodImage, SnapshotImage, VolumeImage};

@@ -4,6 +4,29 @@ use crate::record::Qos;
 use std::collections::BTreeMap;
 use types::{ObjectId, VolumeId};
 
+/// The arrays whose ports a host prefers, of the two that serve a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PathPreference {
+    /// Both alike: both are preferred, neither is, or this array serves the volume alone.
+    #[default]
+    Alike,
+    /// Only this array.
+    Own,
+    /// Only the other array.
+    Peer,
+}
+
+impl PathPreference {
+    /// Returns the preference from whether each of the two arrays is preferred.
+    pub(crate) fn of(own: bool, peer: bool) -> Self {
+        match (own, peer) {
+            (true, false) => Self::Own,
+            (false, true) => Self::Peer,
+            (true, true) | (false, false) => Self::Alike,
+        }
+    }
+}
+
 /// One logical unit of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LunEntry {
@@ -23,6 +46,8 @@ pub struct LunEntry {
     pub qos: Qos,
     /// Percentage of the volume's size at which hosts get a space alert; `None` for no alert.
     pub threshold_percent: Option<u8>,
+    /// The arrays that the host prefers for it.
+    pub preference: PathPreference,
 }
 
 impl LunEntry {

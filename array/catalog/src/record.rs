@@ -412,6 +412,10 @@ pub struct Host {
     /// Host group, if it is in one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group: Option<HostGroupId>,
+    /// Ids of the arrays whose ports the host prefers, for volumes that two arrays serve. Empty for
+    /// no preference.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub preferred_arrays: Vec<String>,
 }
 
 impl Host {

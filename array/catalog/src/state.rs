@@ -424,6 +424,7 @@ impl CatalogState {
                 read_only: matches!(object, VolumeOrSnapshot::Snapshot(_)),
                 qos,
                 threshold_percent,
+                preference: self.preference(host, &object),
             };
             (lun, entry)
         };

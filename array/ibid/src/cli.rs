@@ -577,6 +577,24 @@ pub(crate) enum HostCommand {
         #[command(flatten)]
         chap: ChapArgs,
     },
+    /// Set the arrays whose paths a host should use
+    ///
+    /// For volumes of pods on two arrays. The ports of these arrays are active/optimized for the
+    /// host, those of the other array of a pod active/non-optimized: hosts use them if no optimized
+    /// path is left. Set it at both arrays.
+    #[command(after_help = "Examples:
+  ibid host prefer esx1 alpha         use the paths to alpha while there are any
+  ibid host prefer esx1 --none        use the paths to all arrays alike")]
+    Prefer {
+        /// Host name
+        name: String,
+        /// This array and connected arrays
+        #[arg(value_name = "ARRAY", required_unless_present = "none")]
+        arrays: Vec<String>,
+        /// Prefer no array
+        #[arg(long, conflicts_with = "arrays")]
+        none: bool,
+    },
     /// Rename a host
     Rename {
         /// Host name

@@ -6,7 +6,7 @@ use types::VolumeId;
 /// Asymmetric access state of the ports of one array for a volume (SPC-4 5.15.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortState {
-    /// Active/optimized.
+    /// Active: optimized or non-optimized, by the preference of the host.
     Active,
     /// In transition.
     Transitioning,

@@ -5,6 +5,7 @@
 mod support;
 
 use bytes::Bytes;
+use catalog::{CatalogError, Draft, HostEdit, PodPeer};
 use engine::OpError;
 use iscsi_target::{PodPortStates, PodPorts, PortState, PortWatcher};
 use parking_lot::Mutex;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use support::{ALPHA, Array, BETA, Ended, Host};
 use types::{Lba, ObjectId, VolumeId};
 
+/// Id of array 2.
+const PEER: &str = "73697874-6565-4e20-a279-746573206f6b";
 const GOOD: Ended = Ended::Good(Bytes::new());
 const READ: Command = Command::Read(Transfer { size: CdbSize::Ten, lba: Lba(0), blocks: 1, dpo: false, fua: false });
 const CHANGED: Ended = Ended::Check(SenseKey::UnitAttention, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
@@ -75,7 +78,11 @@ fn groups_command(extended: bool) -> Command {
 }
 
 async fn states(host: &mut Host) -> Vec<(u16, AccessState)> {
-    let groups = parse_port_groups(&host.run(1, groups_command(false)).await.data()).expect("groups");
+    states_of(host, 1).await
+}
+
+async fn states_of(host: &mut Host, lun: u16) -> Vec<(u16, AccessState)> {
+    let groups = parse_port_groups(&host.run(lun, groups_command(false)).await.data()).expect("groups");
     groups.iter().map(|group| (group.id, group.state)).collect()
 }
 
@@ -142,8 +149,8 @@ async fn two_arrays_report_the_same_two_groups() {
     }
     let expected = [
         &[0, 0, 0, 36, 0x10, 60, 0, 0][..],
-        &[0x00, 0x89, 0, 1, 0, 2, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2],
-        &[0x03, 0x89, 0, 2, 0, 2, 0, 2, 0, 0, 1, 1, 0, 0, 1, 2],
+        &[0x00, 0x8b, 0, 1, 0, 2, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2],
+        &[0x03, 0x8b, 0, 2, 0, 2, 0, 2, 0, 0, 1, 1, 0, 0, 1, 2],
     ];
     assert_eq!(reports, [expected.concat(), expected.concat()]);
 }
@@ -262,6 +269,56 @@ async fn volume_that_becomes_shared_gets_an_attention() {
     pods.states.lock().clear();
     assert_eq!(alpha.attentions(1).await, [0x2a06]);
     assert_eq!(states(&mut alpha).await.len(), 1);
+}
+
+/// Moves the volume `shared` into a pod that array 2 has, too.
+fn stretch(draft: &mut Draft) -> Result<(), CatalogError> {
+    draft.create_pod("dc1", None, 0)?;
+    draft.move_volume_to_pod("shared", Some("dc1"))?;
+    let peer = PodPeer { id: PEER.to_owned(), name: "array-2".to_owned() };
+    draft.stretch_pod("dc1", 7, peer, 0).map(|_| ())
+}
+
+#[tokio::test]
+async fn preferred_arrays_are_optimized_for_the_host() {
+    use AccessState::{ActiveNonOptimized, ActiveOptimized, Unavailable};
+    let pods = Arc::new(Pods::default());
+    let array = Array::start_with_pods(1, pods.clone()).await;
+    array.change(stretch).await;
+    let (own, shared) = (array.catalog.state().array().id.clone(), array.catalog.state());
+    let content = shared.volume("dc1::shared").unwrap().content();
+    let set = |own, peer| {
+        let states = PodPortStates { own, peer, peer_number: 2, peer_ports: 2 };
+        pods.states.lock().insert(content, states);
+    };
+    set(PortState::Active, PortState::Active);
+    let (mut alpha, mut beta) = (array.host(ALPHA).await, array.host(BETA).await);
+    assert_eq!(states(&mut alpha).await, [(1, ActiveOptimized), (2, ActiveOptimized)]);
+    for (arrays, own_state, peer_state) in [
+        (vec![own.clone()], ActiveOptimized, ActiveNonOptimized),
+        (vec![PEER.to_owned()], ActiveNonOptimized, ActiveOptimized),
+        (vec![], ActiveOptimized, ActiveOptimized),
+        (vec![PEER.to_owned()], ActiveNonOptimized, ActiveOptimized),
+    ] {
+        let edit = HostEdit { preferred_arrays: Some(arrays), ..HostEdit::default() };
+        array.change(move |draft| draft.edit_host("alpha", &edit).map(|_| ())).await;
+        assert_eq!(alpha.run(1, Command::TestUnitReady).await, CHANGED);
+        assert_eq!(states(&mut alpha).await, [(1, own_state), (2, peer_state)]);
+        assert_eq!(alpha.run(1, READ).await.data().len(), 512, "the ports serve in both states");
+        assert_eq!(alpha.run(2, READ).await.data().len(), 512, "a volume of one array has no attention");
+        assert_eq!(states_of(&mut alpha, 2).await, [(1, ActiveOptimized)]);
+        assert_eq!(beta.run(1, READ).await.data().len(), 512, "another host has no attention");
+        assert_eq!(states(&mut beta).await, [(1, ActiveOptimized), (2, ActiveOptimized)]);
+    }
+    // An array that does not serve is not available, preferred or not.
+    set(PortState::Active, PortState::Unavailable);
+    pods.notify();
+    assert_eq!(alpha.attentions(1).await, [0x2a06]);
+    assert_eq!(states(&mut alpha).await, [(1, ActiveNonOptimized), (2, Unavailable)]);
+    array.change(|draft| draft.unstretch_pod("dc1").map(|_| ())).await;
+    pods.states.lock().clear();
+    assert_eq!(alpha.attentions(1).await, [0x2a06]);
+    assert_eq!(states(&mut alpha).await, [(1, ActiveOptimized)]);
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ fn show(app: &App, state: &CatalogState, host: &Host) -> api::Host {
         nqns: Vec::new(),
         personality: host.personality.clone(),
         port_connectivity: PortConnectivity::default(),
-        preferred_arrays: Vec::new(),
+        preferred_arrays: host.preferred_arrays.iter().map(|id| array_by_id(app, state, id)).collect(),
         space: app.space.of_host(&objects),
         vlan: "any".to_owned(),
         wwns: Vec::new(),
@@ -79,6 +79,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, RestError> {
         iqns: post.iqns,
         chap: post.chap.map(|chap| merge(&Chap::default(), &chap)).transpose()?,
         personality: personality(post.personality)?,
+        preferred_arrays: arrays(call, post.preferred_arrays.as_deref())?,
     };
     let now_ms = platform::clock::unix_millis();
     let ids = call.change(|draft| {
@@ -96,6 +97,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
     let patch: HostPatch = call.body()?;
     iscsi_only(patch.nqns.as_deref(), patch.wwns.as_deref())?;
     let personality = personality(patch.personality.clone())?;
+    let preferred_arrays = arrays(call, patch.preferred_arrays.as_deref())?;
     if patch.iqns.is_some() && (patch.add_iqns.is_some() || patch.remove_iqns.is_some()) {
         return Err(RestError::bad(
             ErrorCode::InvalidRequest,
@@ -114,6 +116,7 @@ pub(crate) fn change(call: &Call) -> Result<Answer, RestError> {
                 iqns: initiators(&host, &patch)?,
                 chap: patch.chap.as_ref().map(|chap| merge(&host.chap, chap)).transpose()?,
                 personality: personality.clone(),
+                preferred_arrays: preferred_arrays.clone(),
             };
             let changed = draft.edit_host(name, &edit)?.clone();
             if let Some(group) = &patch.host_group {
@@ -134,6 +137,37 @@ pub(crate) fn remove(call: &Call) -> Result<Answer, RestError> {
     call.change(|draft| names.iter().try_for_each(|name| draft.delete_host(name).map(|_| ())))?;
     tracing::info!(by = call.admin, "hosts deleted: {}", names.join(", "));
     Answer::empty()
+}
+
+/// Returns a reference to an array. The name of one that is not connected any more is not known.
+fn array_by_id(app: &App, state: &CatalogState, id: &str) -> Reference {
+    let own = Some(state.array().name.clone()).filter(|_| state.array().id == id);
+    let connected = || app.links.connections().into_iter().find(|link| link.array == id).map(|link| link.name);
+    Reference { id: Some(id.to_owned()), name: own.or_else(connected) }
+}
+
+/// Returns the ids of arrays that a host is to prefer: this one, and those that are connected.
+fn arrays(call: &Call, arrays: Option<&[Reference]>) -> Result<Option<Vec<String>>, RestError> {
+    let Some(arrays) = arrays else { return Ok(None) };
+    let state = call.app.catalog.state();
+    let own = (state.array().id.clone(), state.array().name.clone());
+    let connected = call.app.links.connections().into_iter().map(|link| (link.array, link.name));
+    let known: Vec<(String, String)> = std::iter::once(own).chain(connected).collect();
+    let find = |array: &Reference| {
+        let is_meant = |(id, name): &&(String, String)| match (&array.id, &array.name) {
+            (Some(wanted), _) => wanted == id,
+            (None, wanted) => wanted.as_ref().is_some_and(|wanted| wanted.eq_ignore_ascii_case(name)),
+        };
+        known.iter().find(is_meant).map(|(id, _)| id.clone()).ok_or_else(|| {
+            let (code, message) =
+                (ErrorCode::ArrayConnectionNotFound, "A preferred array is this array or a connected one.");
+            match array.name.as_ref().or(array.id.as_ref()) {
+                Some(given) => RestError::about(code, given, message),
+                None => RestError::bad(code, message),
+            }
+        })
+    };
+    arrays.iter().map(find).collect::<Result<_, _>>().map(Some)
 }
 
 /// Adds a host to a host group, or removes it from its group if the name is empty.

@@ -74,8 +74,8 @@ pub struct PortGroup {
 impl PortGroup {
     /// Active/optimized, active/non-optimized, standby, unavailable and transitioning.
     pub const ALL_STATES: u8 = 0x8f;
-    /// Active/optimized, unavailable and transitioning.
-    pub const ACTIVE_OR_NOT: u8 = 0x89;
+    /// Active/optimized, active/non-optimized, unavailable and transitioning.
+    pub const ACTIVE_OR_NOT: u8 = 0x8b;
 }
 
 /// Encodes REPORT TARGET PORT GROUPS data, before truncation to the allocation length.
@@ -175,7 +175,7 @@ mod tests {
             supported: PortGroup::ACTIVE_OR_NOT,
             ..group()
         };
-        assert_eq!(port_groups_data(std::slice::from_ref(&gone), None)[4..8], [0x03, 0x89, 0, 1]);
+        assert_eq!(port_groups_data(std::slice::from_ref(&gone), None)[4..8], [0x03, 0x8b, 0, 1]);
         assert_eq!(parse_port_groups(&port_groups_data(&[group(), gone.clone()], None)), Some(vec![group(), gone]));
     }
 

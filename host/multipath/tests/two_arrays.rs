@@ -8,7 +8,7 @@ use bytes::Bytes;
 use initiator::{InitiatorConfig, Url};
 use iscsi::target_connection::{CommandCompletion, TargetCommand};
 use multipath::{DiskOptions, IscsiDisk, PathConfig, PathPolicy, PathState, RetryRules, SharedDisk};
-use scsi::port_groups::AccessState::{self, ActiveOptimized, Transitioning, Unavailable};
+use scsi::port_groups::AccessState::{self, ActiveNonOptimized, ActiveOptimized, Transitioning, Unavailable};
 use scsi::port_groups::{PortGroup, StateCause, port_groups_data};
 use scsi::{Asc, Cdb, Command, Sense, SenseFormat, SenseKey, asc};
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ fn answer(ports: &Mutex<Ports>, array: usize, task: &TargetCommand) -> Reply {
     }
     match (command, ports.states[array]) {
         (Command::ReportTargetPortGroups { .. }, _) => Reply::Answer(CommandCompletion::read(groups(ports.states))),
-        (Command::ReadCapacity16 { .. }, _) | (_, ActiveOptimized) => Reply::Disk,
+        (Command::ReadCapacity16 { .. }, _) | (_, ActiveOptimized | ActiveNonOptimized) => Reply::Disk,
         (_, Transitioning) => {
             check(SenseKey::NotReady, asc::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION)
         }
@@ -143,6 +143,33 @@ async fn paths_of_two_arrays_follow_their_states() {
                 assert_eq!(pair.arrays[1].target.lock().unwrap().disk.data[LBA_LEN], 7);
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn optimized_paths_are_used_while_there_are_any() {
+    for policy in [PathPolicy::default(), PathPolicy::Fixed { preferred: 0 }, PathPolicy::MostRecentlyUsed] {
+        let pair = Pair::start([ActiveNonOptimized, ActiveOptimized]);
+        let disk = pair.open(policy, LATER).await;
+        wait_for(&disk, [PathState::Unoptimized, PathState::Active]).await;
+        let reads = async |array: u8, cause: &str| {
+            for _ in 0..4 {
+                assert_eq!(disk.read(0, 1).await.unwrap(), block(array), "{policy:?}, {cause}");
+            }
+        };
+        reads(2, "the second array is optimized").await;
+        // The path of the first array carries no commands. It is used without a query of its state.
+        pair.set([ActiveNonOptimized, Unavailable], true);
+        reads(1, "the second array does not serve").await;
+        pair.set([ActiveNonOptimized, ActiveOptimized], true);
+        disk.read(0, 1).await.unwrap();
+        wait_for(&disk, [PathState::Unoptimized, PathState::Active]).await;
+        reads(2, "the second array serves again").await;
+        // The preference moves.
+        pair.set([ActiveOptimized, ActiveNonOptimized], true);
+        disk.read(0, 1).await.unwrap();
+        wait_for(&disk, [PathState::Active, PathState::Unoptimized]).await;
+        reads(1, "the first array is optimized").await;
     }
 }
 

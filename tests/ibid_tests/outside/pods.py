@@ -17,6 +17,7 @@ from ibid_tests.kit.load import BLOCK, SECTORS, Load, Session, may_repeat, read_
 from ibid_tests.kit.pair import LUN, POD, VOLUME, Pair, wait
 from ibid_tests.kit.procs import Failed, free_ports
 from ibid_tests.kit.term import seconds
+from ibid_tests.outside.near import Near
 from ibid_tests.outside.result import Check, Lab, Result, checks
 
 SUITE = "pods"
@@ -86,6 +87,7 @@ class Site:
             ("equal content", self.content),
             ("COMPARE AND WRITE", self.counted),
             ("offloads", self.offloads),
+            ("preferred arrays", self.preferred),
             ("refusals of a stretched pod", self.stretched_refusals),
             ("volumes and snapshots", self.objects),
         ]
@@ -197,6 +199,29 @@ class Site:
             alpha.admin("volume", verb, *names)
         wait("gone at beta", lambda: self.names(beta, "volume", "--all") == {VOLUME}, ANSWERED)
         return "XCOPY and WRITE SAME through beta, UNMAP through alpha: equal at both"
+
+    def preferred(self) -> str:
+        name, near, pair = f"{POD}::near", Near(self.lab, self.pair), self.pair
+        pair.sequencer().admin("volume", "create", name, "--size", "64MiB")
+        wait("at both", lambda: all(name in self.names(array, "volume") for array in pair.arrays), ANSWERED)
+        near.connect(name)
+        near.prefer(self.alpha)
+        at_alpha, none = near.reads()
+        near.prefer(self.beta)
+        no_more, at_beta = near.reads()
+        assert at_alpha and at_beta and not none and not no_more, (at_alpha, none, no_more, at_beta)
+        self.beta.kill()
+        pair.wait_state(self.alpha, "solo")
+        (lost, _) = near.reads()
+        self.beta.start()
+        pair.wait_sync()
+        (_, back) = near.reads()
+        near.prefer()
+        assert lost and back, (lost, back)
+        near.close(name)
+        for verb in ("destroy", "eradicate"):
+            pair.sequencer().admin("volume", verb, name)
+        return f"{at_alpha} reads at alpha, {at_beta} at beta, 0 at the other; {lost} at alpha while beta is lost"
 
     def names(self, array: Array, kind: str, *options: str) -> set[str]:
         return {found["name"] for found in array.admin(kind, "list", *options)}

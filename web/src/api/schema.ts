@@ -1645,7 +1645,7 @@ export interface Host {
    */
   port_connectivity: PortConnectivity;
   /**
-   * Preferred arrays; always empty.
+   * Arrays whose paths the host prefers for volumes of pods on two arrays; empty for all alike.
    */
   preferred_arrays: Reference[];
   /**
@@ -1731,6 +1731,10 @@ export interface HostPatch {
    */
   personality?: string | null;
   /**
+   * New preferred arrays: this array and connected arrays, by name or id. Empty for none.
+   */
+  preferred_arrays?: ReferenceInput[] | null;
+  /**
    * iSCSI initiator names to remove.
    */
   remove_iqns?: string[] | null;
@@ -1760,6 +1764,10 @@ export interface HostPost {
    * Kind of host.
    */
   personality?: string | null;
+  /**
+   * Preferred arrays: this array and connected arrays, by name or id.
+   */
+  preferred_arrays?: ReferenceInput[] | null;
   /**
    * Fibre Channel initiator names; not supported.
    */

@@ -228,6 +228,11 @@ function Identity({ host }: { host: Host }) {
         ))}
         <Pair label={text.hosts.columns.chap}>{text.hosts.chap[chapState]}</Pair>
         <Pair label={text.host.personality}>{host.personality ?? text.common.none}</Pair>
+        {host.preferred_arrays.length > 0 && (
+          <Pair label={text.host.preferred}>
+            {host.preferred_arrays.map(({ id, name }) => name ?? id).join(', ')}
+          </Pair>
+        )}
         {host.host_group.name && (
           <Pair label={text.host.group}>
             <Link to="/host-groups/$name" params={{ name: host.host_group.name }}>

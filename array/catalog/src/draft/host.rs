@@ -4,6 +4,7 @@ use super::Draft;
 use crate::name::{check_iqn, check_name};
 use crate::record::{Chap, Host, HostId};
 use crate::{CatalogError, MAX_HOST_IQNS, MAX_HOSTS, ObjectKind};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Minimum length of a CHAP secret: 96 bits (RFC 7143 9.2.1).
@@ -21,6 +22,8 @@ pub struct HostEdit {
     pub chap: Option<Chap>,
     /// New personality; an inner `None` removes it.
     pub personality: Option<Option<String>>,
+    /// Complete new list of the ids of preferred arrays.
+    pub preferred_arrays: Option<Vec<String>>,
 }
 
 impl Draft {
@@ -43,6 +46,7 @@ impl Draft {
             personality: None,
             created_ms: now_ms,
             group: None,
+            preferred_arrays: Vec::new(),
         };
         self.store_host(host, edit)
     }
@@ -84,6 +88,10 @@ impl Draft {
         }
         if let Some(personality) = &edit.personality {
             host.personality = personality.clone();
+        }
+        if let Some(arrays) = &edit.preferred_arrays {
+            // The order means nothing.
+            host.preferred_arrays = BTreeSet::from_iter(arrays.iter().cloned()).into_iter().collect();
         }
         self.put_host(&host)?;
         let name = host.name.clone();

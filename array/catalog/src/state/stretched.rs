@@ -1,10 +1,11 @@
 //! Stretched pods: their images, and the objects in them.
 
 use super::{CatalogPart, CatalogState};
+use crate::lun::PathPreference;
 use crate::name::{folded, split_name};
 use crate::pod::Pod;
 use crate::pod_image::{PodImage, SnapshotImage, VolumeImage, suffix_of_member};
-use crate::record::{Snapshot, Volume, VolumeOrSnapshot};
+use crate::record::{Host, Snapshot, Volume, VolumeOrSnapshot};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{ObjectId, VolumeId};
@@ -25,6 +26,18 @@ impl CatalogState {
 
     pub(crate) fn pod_of_snapshot(&self, snapshot: &Snapshot) -> Option<&Arc<Pod>> {
         self.volume_by_id(snapshot.volume).and_then(|volume| self.pod_of_volume(volume))
+    }
+
+    /// Returns which of the two arrays that serve an object the host prefers.
+    pub(super) fn preference(&self, host: &Host, object: &VolumeOrSnapshot) -> PathPreference {
+        if host.preferred_arrays.is_empty() {
+            return PathPreference::Alike;
+        }
+        let stretch = self.pod_of(object).and_then(|pod| pod.stretch.as_ref());
+        let is_preferred = |id: &String| host.preferred_arrays.contains(id);
+        stretch.map_or(PathPreference::Alike, |stretch| {
+            PathPreference::of(is_preferred(&self.array.id), is_preferred(&stretch.peer.id))
+        })
     }
 
     /// Returns the volumes of a pod and their snapshots, each sorted by id.

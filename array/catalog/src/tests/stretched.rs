@@ -2,7 +2,7 @@
 
 use super::snapshots::{content, read, write};
 use super::*;
-use crate::{Draft, MAX_POD_IMAGE_BYTES, PodImage, PodMediator, PodPeer, PodStretch, Tag as VolumeTag};
+use crate::{Draft, MAX_POD_IMAGE_BYTES, PathPreference, PodImage, PodMediator, PodPeer, PodStretch, Tag as VolumeTag};
 use engine::{Change, StreamChange, call};
 use parking_lot::Mutex;
 use types::{StreamId, VolumeId};
@@ -188,6 +188,44 @@ fn stretch_moves_all_content_in_one_change() {
         refused(&catalog, |draft| draft.stretch_pod("p", 5, peer(), 9)),
         "Pod p is stretched to array array-2; unstretch it first."
     );
+}
+
+#[test]
+fn preferred_arrays_count_for_stretched_pods() {
+    let (_, service, catalog) = with_pod();
+    let (own, other) = (catalog.state().array().id.clone(), "another array".to_owned());
+    let peer = PodPeer { id: other.clone(), ..peer() };
+    catalog.change(|draft| draft.stretch_pod("p", STREAM, peer, 9)).unwrap();
+    let prefer = |arrays: &[&String]| {
+        let arrays = Some(arrays.iter().map(|id| (*id).clone()).collect());
+        let edit = HostEdit { preferred_arrays: arrays, ..HostEdit::default() };
+        catalog.change(|draft| draft.edit_host("h1", &edit)).unwrap();
+    };
+    let preferences = || {
+        let map = catalog.lun_map(ESX1).unwrap();
+        map.entries.values().map(|entry| (entry.name.clone(), entry.preference)).collect::<Vec<_>>()
+    };
+    catalog.change(|draft| draft.connect("h1", "plain", Some(2))).unwrap();
+    catalog.change(|draft| draft.connect("h1", "p::a.s", Some(3))).unwrap();
+    let third = "a third array".to_owned();
+    for (arrays, expected) in [
+        (vec![], PathPreference::Alike),
+        (vec![&own], PathPreference::Own),
+        (vec![&other], PathPreference::Peer),
+        (vec![&other, &third], PathPreference::Peer),
+        (vec![&third], PathPreference::Alike),
+        (vec![&own, &other, &own], PathPreference::Alike),
+    ] {
+        prefer(&arrays);
+        let found = preferences();
+        let all = [("p::a", expected), ("plain", PathPreference::Alike), ("p::a.s", expected)];
+        assert_eq!(found, all.map(|(name, preference)| (name.to_owned(), preference)), "{arrays:?}");
+        assert_eq!(open(&service).unwrap().state(), catalog.state());
+    }
+    assert_eq!(catalog.state().host("h1").unwrap().preferred_arrays.len(), 2, "each once");
+    prefer(&[&own]);
+    catalog.change(|draft| draft.unstretch_pod("p")).unwrap();
+    assert!(preferences().iter().all(|(_, preference)| *preference == PathPreference::Alike));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::admin::secret::read_secret;
 use crate::cli::{ChapArgs, HostCommand, Names};
 use crate::output::{ListForm, either, facts, json, list, list_as, print, table};
 use crate::problem::Problem;
-use api::{Chap, Connection, Host, HostPatch, HostPost};
+use api::{Chap, Connection, Host, HostPatch, HostPost, Reference};
 use client::{Client, HostsAndVolumes, Listing, Monitored};
 
 /// Runs an `ibid host` command.
@@ -39,6 +39,15 @@ pub(crate) fn host(access: &Access, as_json: bool, command: HostCommand) -> Resu
                     .hint("give at least one setting; `ibid host set --help` lists them"));
             }
             one(as_json, &client.change_host(&name, &patch)?)
+        }
+        HostCommand::Prefer { name, arrays, none: _ } => {
+            let arrays = arrays.into_iter().map(Reference::named).collect();
+            let patch = HostPatch { preferred_arrays: Some(arrays), ..HostPatch::default() };
+            let host = client.change_host(&name, &patch)?;
+            either(as_json, &host, || match preferred(&host) {
+                arrays if arrays.is_empty() => format!("{} prefers no array\n", host.name),
+                arrays => format!("{} prefers {}\n", host.name, list(&arrays)),
+            })
         }
         HostCommand::Rename { name, new_name } => {
             one(as_json, &client.change_host(&name, &HostPatch { name: Some(new_name), ..HostPatch::default() })?)
@@ -81,15 +90,24 @@ fn show(client: &Client, as_json: bool, name: String) -> Result<(), Problem> {
     if as_json {
         return json(&serde_json::json!({"host": host, "connections": seen}));
     }
-    let text = facts(&[
+    let mut rows = vec![
         ("name", host.name.clone()),
         ("iqns", list(&host.iqns)),
         ("personality", host.personality.clone().unwrap_or_else(|| "-".to_owned())),
         ("chap", chap(host)),
         ("volumes", host.connection_count.to_string()),
-    ]);
-    print(&text)?;
+    ];
+    let arrays = preferred(host);
+    if !arrays.is_empty() {
+        rows.push(("preferred arrays", list(&arrays)));
+    }
+    print(&facts(&rows))?;
     if seen.is_empty() { Ok(()) } else { print(&format!("\n{}", connections(&seen))) }
+}
+
+/// Returns the names of the arrays that a host prefers; the id of one that is not connected.
+fn preferred(host: &Host) -> Vec<String> {
+    host.preferred_arrays.iter().filter_map(|array| array.name.clone().or(array.id.clone())).collect()
 }
 
 fn chap(host: &Host) -> String {

@@ -144,6 +144,16 @@ fn host_commands() {
          any         0  -        *\n\
          esx1        2  one-way  iqn.1998-01.com.vmware:esx1,iqn.2026-11.org.test:b\n"
     );
+    assert_eq!(array.text("host prefer esx1 ibid"), "esx1 prefers ibid\n");
+    assert!(array.text("host show esx1").contains("\npreferred arrays  ibid\n"));
+    assert_eq!(
+        array.refused("host prefer esx1 other"),
+        "error: other: A preferred array is this array or a connected one.\n\
+         hint: run `ibid array connections` to list the connected arrays\n"
+    );
+    assert_eq!(array.text("host prefer esx1 --none"), "esx1 prefers no array\n");
+    let nothing = ibid().args(["host", "prefer", "esx1"]).output().unwrap();
+    assert_eq!(nothing.status.code(), Some(2), "an array or --none is needed");
     assert_eq!(array.text("host disconnect esx1 vm1"), "disconnected vm1 from esx1\n");
     array.text("host rename any all");
     assert_eq!(array.text("host delete all"), "deleted all\n");

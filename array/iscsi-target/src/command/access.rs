@@ -3,6 +3,7 @@
 
 use crate::command::context::CommandContext;
 use crate::pod_ports::{PodPortStates, PortState};
+use catalog::PathPreference;
 use scsi::cdb::Command;
 use scsi::persistent_reservation::{InAction, Reservations};
 use scsi::port_groups::{AccessState, PortGroup, StateCause};
@@ -89,10 +90,15 @@ pub(crate) fn unshared_reservations(action: InAction) -> Vec<u8> {
 
 /// Returns the target port groups in ascending order of their numbers, so that two arrays list them
 /// in the same order. A volume of this array alone has one group, which is active/optimized.
-pub(crate) fn port_groups(context: &CommandContext<'_>, ports: Option<&PodPortStates>) -> Vec<PortGroup> {
+pub(crate) fn port_groups(
+    context: &CommandContext<'_>,
+    preference: PathPreference,
+    ports: Option<&PodPortStates>,
+) -> Vec<PortGroup> {
+    let (is_own_distant, is_peer_distant) = (preference == PathPreference::Peer, preference == PathPreference::Own);
     let own = PortGroup {
         id: context.port.group,
-        state: ports.map_or(AccessState::ActiveOptimized, |ports| access_state(ports.own)),
+        state: ports.map_or(AccessState::ActiveOptimized, |ports| access_state(ports.own, is_own_distant)),
         preferred: false,
         supported: ports.map_or(PortGroup::ALL_STATES, |_| PortGroup::ACTIVE_OR_NOT),
         cause: ports.map_or(StateCause::NotReported, |_| StateCause::ByArray),
@@ -100,7 +106,7 @@ pub(crate) fn port_groups(context: &CommandContext<'_>, ports: Option<&PodPortSt
     };
     let Some(ports) = ports else { return vec![own] };
     let (id, relative) = context.portals.group_of(ports.peer_number, ports.peer_ports);
-    let peer = PortGroup { id, state: access_state(ports.peer), ports: relative, ..own.clone() };
+    let peer = PortGroup { id, state: access_state(ports.peer, is_peer_distant), ports: relative, ..own.clone() };
     match own.id.cmp(&peer.id) {
         Ordering::Less => vec![own, peer],
         Ordering::Greater => vec![peer, own],
@@ -114,8 +120,10 @@ pub(crate) fn transition_seconds(ports: Option<&PodPortStates>) -> u8 {
     ports.map_or(0, |_| TRANSITION_SECONDS)
 }
 
-fn access_state(state: PortState) -> AccessState {
+/// `is_distant` is true if the host prefers the ports of the other array alone.
+fn access_state(state: PortState, is_distant: bool) -> AccessState {
     match state {
+        PortState::Active if is_distant => AccessState::ActiveNonOptimized,
         PortState::Active => AccessState::ActiveOptimized,
         PortState::Transitioning => AccessState::Transitioning,
         PortState::Unavailable => AccessState::Unavailable,

@@ -84,11 +84,11 @@ pub(crate) fn report(
             CommandOutcome::truncated(task_management_data(*extended), *allocation)
         }
         Command::ReportTargetPortGroups { extended, allocation } => {
-            let groups = port_groups(context, ports);
+            let groups = port_groups(context, attachment.preference, ports);
             let seconds = extended.then_some(transition_seconds(ports));
             CommandOutcome::truncated(port_groups_data(&groups, seconds), *allocation)
         }
-        Command::SetTargetPortGroups { length } => set_port_groups(context, ports, data, *length)?,
+        Command::SetTargetPortGroups { length } => set_port_groups(context, attachment, ports, data, *length)?,
         Command::ModeSense(request) => CommandOutcome::truncated(
             mode_sense(&mode_state(context, attachment), request)?,
             u32::from(request.allocation),
@@ -111,12 +111,13 @@ pub(crate) fn report(
 /// (SPC-4 6.45).
 fn set_port_groups(
     context: &CommandContext<'_>,
+    attachment: &Attachment,
     ports: Option<&PodPortStates>,
     data: &Bytes,
     length: u32,
 ) -> Result<CommandOutcome, Sense> {
     let wanted = parse_set_port_groups(&whole(data, u64::from(length))?)?;
-    let current = port_groups(context, ports);
+    let current = port_groups(context, attachment.preference, ports);
     let is_current = |(id, state)| current.iter().any(|group| group.id == id && group.state == state);
     match wanted.iter().position(|request| !is_current(*request)) {
         Some(place) => Err(Sense::invalid_parameter(4 + 4 * place as u16, Some(3))),

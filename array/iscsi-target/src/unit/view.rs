@@ -2,7 +2,7 @@
 
 use crate::nexus::Nexus;
 use crate::unit::logical_unit::{LogicalUnit, LogicalUnits};
-use catalog::LunMap;
+use catalog::{LunMap, PathPreference};
 use scsi::inquiry::{Naa, vpd};
 use scsi::{Lun, Sense, SenseKey, asc};
 use std::sync::{Arc, OnceLock};
@@ -27,6 +27,8 @@ pub(crate) struct Attachment {
     pub(crate) read_only: bool,
     /// OPTIMAL UNMAP GRANULARITY in logical blocks, which depends on the personality of the host.
     pub(crate) unmap_granularity: u32,
+    /// The arrays whose ports are active/optimized for the host, if two serve the unit.
+    pub(crate) preference: PathPreference,
     /// Counters of the commands that this initiator sends here over this portal. Set by the first
     /// command.
     pub(crate) counters: OnceLock<Arc<ActivityCounters>>,
@@ -105,6 +107,9 @@ impl View {
                     if old.unmap_granularity != attachment.unmap_granularity {
                         nexus.raise(volume, asc::INQUIRY_DATA_HAS_CHANGED);
                     }
+                    if old.preference != attachment.preference {
+                        nexus.raise(volume, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
+                    }
                 }
             }
         }
@@ -149,6 +154,7 @@ fn attach(map: &LunMap, units: &LogicalUnits) -> Vec<Arc<Attachment>> {
             serial: entry.serial.clone(),
             read_only: entry.read_only || units.is_read_only(),
             unmap_granularity,
+            preference: entry.preference,
             counters: OnceLock::new(),
         }))
     };

@@ -79,6 +79,46 @@ fn arrays_connect_and_disconnect() {
 }
 
 #[test]
+fn hosts_prefer_this_array_and_connected_ones() {
+    let runtime = runtime();
+    let (alpha, _) = listening("alpha", b"the first array.", &runtime);
+    let (beta, address) = listening("beta", b"the other array.", &runtime);
+    let id = |rest: &Rest| rest.items("GET", "arrays", "")[0]["id"].clone();
+    let (own, other) = (id(&alpha), id(&beta));
+    let names = |host: &Value| -> Vec<String> {
+        let arrays = host["preferred_arrays"].as_array().unwrap();
+        arrays.iter().map(|array| array["name"].as_str().unwrap_or("?").to_owned()).collect()
+    };
+    let prefer = |arrays: Value| {
+        names(&alpha.items("PATCH", "hosts?names=h1", &json!({"preferred_arrays": arrays}).to_string())[0])
+    };
+    let refused = |arrays: Value| {
+        let body = json!({"preferred_arrays": arrays}).to_string();
+        alpha.refused("PATCH", "hosts?names=h1", &body).remove(0)
+    };
+    let made = alpha.items("POST", "hosts?names=h1", r#"{"preferred_arrays":[{"name":"ALPHA"}]}"#).remove(0);
+    assert_eq!(made["preferred_arrays"], json!([{"id": own, "name": "alpha"}]));
+    assert_eq!(refused(json!([{"name": "beta"}])), "beta: A preferred array is this array or a connected one.");
+    let post = json!({"management_address": address, "connection_key": key(&beta)});
+    alpha.items("POST", "array-connections", &post.to_string());
+    wait_connected(&alpha);
+    assert_eq!(prefer(json!([{"name": "Beta"}])), ["beta"]);
+    assert_eq!(refused(json!([{"name": "alpha"}, {"name": "gamma"}])).split(':').next(), Some("gamma"));
+    assert_eq!(refused(json!([{}])), "A preferred array is this array or a connected one.");
+    let both = prefer(json!([{"id": other}, {"name": "alpha"}, {"id": own}]));
+    assert!(both.len() == 2 && ["alpha", "beta"].iter().all(|name| both.contains(&(*name).to_owned())), "{both:?}");
+    // Another change leaves them.
+    let renamed = alpha.items("PATCH", "hosts?names=h1", r#"{"name":"h2"}"#).remove(0);
+    assert_eq!(names(&renamed).len(), 2);
+    alpha.items("PATCH", "hosts?names=h2", r#"{"name":"h1"}"#);
+    prefer(json!([{"name": "beta"}]));
+    assert_eq!(alpha.call("DELETE", "2.26/array-connections?names=beta", "").0, 200);
+    let held = alpha.items("GET", "hosts", "").remove(0);
+    assert_eq!(held["preferred_arrays"], json!([{"id": other, "name": null}]), "it is not connected any more");
+    assert_eq!(prefer(json!([])), [""; 0]);
+}
+
+#[test]
 fn distance_and_link_test() {
     let runtime = runtime();
     let (alpha, _) = listening("alpha", b"the first array.", &runtime);
