@@ -28,6 +28,14 @@ pub struct PodPortStates {
     pub peer_ports: u16,
 }
 
+impl PodPortStates {
+    /// Returns true if both arrays serve the volume. While this array does not, the state of the
+    /// other one may be unknown.
+    pub(crate) fn are_both_active(&self) -> bool {
+        self.own == PortState::Active && self.peer == PortState::Active
+    }
+}
+
 /// Notified of changes of port states.
 pub type PortWatcher = Arc<dyn Fn() + Send + Sync>;
 

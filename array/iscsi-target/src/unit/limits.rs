@@ -99,11 +99,28 @@ impl std::fmt::Debug for QosLimits {
     }
 }
 
+/// The limits of a volume, and whether another array serves the volume, too.
+#[derive(Clone, Copy, Default)]
+struct VolumeLimits {
+    qos: Qos,
+    is_shared: bool,
+}
+
+impl VolumeLimits {
+    /// Returns what counts at this array: half of the limits if the other array has the other half.
+    /// The least limits of the catalog can be halved.
+    fn here(self) -> Qos {
+        let part = |limit: Option<u64>| limit.map(|limit| if self.is_shared { limit / 2 } else { limit });
+        Qos { iops_limit: part(self.qos.iops_limit), bandwidth_limit: part(self.qos.bandwidth_limit) }
+    }
+}
+
 /// The limits that the commands of a logical unit pass: first those of its volume, then those of
 /// the volume group that the volume is in.
 #[derive(Default)]
 pub(crate) struct UnitLimits {
     own: Arc<QosLimits>,
+    volume: Mutex<VolumeLimits>,
     /// False if `group` is `None`; a command then need not take the lock.
     is_in_group: AtomicBool,
     group: Mutex<Option<Arc<QosLimits>>>,
@@ -112,9 +129,20 @@ pub(crate) struct UnitLimits {
 impl UnitLimits {
     /// Sets the limits of the volume and of its group.
     pub(crate) fn set(&self, own: Qos, group: Option<Arc<QosLimits>>) {
-        self.own.set(own);
+        self.edit(|volume| volume.qos = own);
         self.is_in_group.store(group.is_some(), Ordering::Release);
         *self.group.lock() = group;
+    }
+
+    /// Sets whether another array serves the volume at the same time.
+    pub(crate) fn share(&self, is_shared: bool) {
+        self.edit(|volume| volume.is_shared = is_shared);
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut VolumeLimits)) {
+        let mut volume = self.volume.lock();
+        edit(&mut volume);
+        self.own.set(volume.here());
     }
 
     /// Returns false if no limit applies.

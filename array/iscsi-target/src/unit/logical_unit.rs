@@ -141,6 +141,7 @@ impl LogicalUnit {
         if *ports != now {
             *ports = now;
             self.has_ports.store(now.is_some(), Ordering::Release);
+            self.limits.share(now.is_some_and(|ports| ports.are_both_active()));
             self.raise(None, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
         }
         now
@@ -270,15 +271,76 @@ impl LogicalUnits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalog::{ArrayInit, CatalogError};
+    use crate::pod_ports::{PortState, PortWatcher};
+    use catalog::{ArrayInit, CatalogError, MIN_IOPS_LIMIT, Qos, QosEdit, VolumeEdit};
     use engine::model::ModelEngine;
 
-    #[test]
-    fn units_of_eradicated_volumes_are_forgotten() {
+    /// One state for all volumes.
+    #[derive(Default)]
+    struct Ports(Mutex<Option<PodPortStates>>);
+
+    impl PodPorts for Ports {
+        fn ports(&self, _content: VolumeId) -> Option<PodPortStates> {
+            *self.0.lock()
+        }
+
+        fn subscribe(&self, _watcher: PortWatcher) {}
+    }
+
+    fn open() -> (Arc<Catalog>, LogicalUnits) {
         let service: Arc<dyn Service> = Arc::new(ModelEngine::default());
         let init = ArrayInit { name: "array".to_owned(), number: 1, identity: [7; 16], now_ms: 0 };
         let catalog = Arc::new(Catalog::open(service.clone(), &init).unwrap());
         let units = LogicalUnits::new(service, catalog.clone());
+        (catalog, units)
+    }
+
+    #[test]
+    fn limits_are_halved_while_two_arrays_serve() {
+        use PortState::{Active, Transitioning, Unavailable};
+        let (catalog, units) = open();
+        let ports = Arc::new(Ports::default());
+        units.set_pod_ports(ports.clone());
+        let id = catalog.change(|draft| draft.create_volume("v", 1 << 30, 0)).unwrap().id;
+        let limit = |iops: Option<u64>, bandwidth: Option<u64>| {
+            let qos = QosEdit { iops_limit: Some(iops), bandwidth_limit: Some(bandwidth) };
+            let edit = VolumeEdit { qos, threshold_percent: None };
+            catalog.change(|draft| draft.edit_volume("v", &edit)).unwrap();
+        };
+        let unit = units.get(id);
+        let update = || units.update(&unit, &catalog.state(), PoolSpace::default());
+        let expect = |iops_limit: Option<u64>, bandwidth_limit: Option<u64>| {
+            let found = format!("{:?}", unit.limits.next(None).expect("a limit"));
+            assert_eq!(found, format!("{:?}", Qos { iops_limit, bandwidth_limit }));
+        };
+        let set = |states: Option<(PortState, PortState)>| {
+            let states = states.map(|(own, peer)| PodPortStates { own, peer, peer_number: 2, peer_ports: 1 });
+            *ports.0.lock() = states;
+            units.follow_all_ports();
+        };
+        limit(Some(1001), None);
+        update();
+        expect(Some(1001), None);
+        set(Some((Active, Active)));
+        expect(Some(500), None);
+        limit(Some(MIN_IOPS_LIMIT), Some(2 << 20));
+        update();
+        expect(Some(50), Some(1 << 20));
+        // An array that serves alone has all. One that does not serve admits nothing.
+        for alone in [Some((Active, Unavailable)), Some((Transitioning, Active)), None] {
+            set(alone);
+            expect(Some(MIN_IOPS_LIMIT), Some(2 << 20));
+            set(Some((Active, Active)));
+            expect(Some(50), Some(1 << 20));
+        }
+        limit(None, None);
+        update();
+        assert!(!unit.limits.is_limited());
+    }
+
+    #[test]
+    fn units_of_eradicated_volumes_are_forgotten() {
+        let (catalog, units) = open();
         let count = || {
             units.forget_eradicated(&catalog.state());
             units.all().len()
