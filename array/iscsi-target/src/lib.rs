@@ -34,5 +34,5 @@ mod unit;
 mod wire_memory;
 
 pub use config::TargetConfig;
-pub use pod_ports::{PodPortStates, PodPorts, PortState, PortWatcher};
+pub use pod_ports::{FunctionEnd, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction};
 pub use portal::{BoundPortal, IscsiTarget};

@@ -2,7 +2,7 @@
 
 use crate::config::TargetConfig;
 use crate::connection::serve_connection;
-use crate::pod_ports::PodPorts;
+use crate::pod_ports::{FunctionEnd, PodPorts, SharedFunction};
 use crate::portals::PortalTag;
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use telemetry::{ActivityRegistry, ActivityTotals, SessionTable};
-use types::ObjectId;
+use types::{ObjectId, VolumeId};
 
 /// Pause after a failed accept, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -122,6 +122,13 @@ impl IscsiTarget {
     pub fn reservation_check(&self) -> impl Fn(ObjectId) -> bool + Send + Sync + use<> {
         let shared = self.shared.clone();
         move |volume| shared.units.get(volume).reservations.has_any()
+    }
+
+    /// Returns the execution of the other array's task management functions, as a function that
+    /// lives as long as it is wanted: [`PodPorts::execute`] at that array leads to a call of it.
+    pub fn shared_functions(&self) -> impl Fn(&[VolumeId], SharedFunction, FunctionEnd) + Send + Sync + use<> {
+        let shared = self.shared.clone();
+        move |contents, function, end| shared.units.execute_for_peer(contents, function, end)
     }
 
     /// Returns the counters of all commands.

@@ -7,7 +7,8 @@ mod support;
 use bytes::Bytes;
 use catalog::{CatalogError, Draft, HostEdit, PodPeer};
 use engine::OpError;
-use iscsi_target::{PodPortStates, PodPorts, PortState, PortWatcher};
+use iscsi::pdu::{TaskFunction, TaskOutcome};
+use iscsi_target::{FunctionEnd, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction};
 use parking_lot::Mutex;
 use scsi::cdb::{CdbSize, Command, ModeSense, ReportOpcodes, ReportingOptions, SelectReport, Transfer};
 use scsi::copy::{CopyList, Segment, build_copy_list};
@@ -35,6 +36,8 @@ const TRANSITION: Ended =
 struct Pods {
     states: Mutex<BTreeMap<VolumeId, PodPortStates>>,
     watchers: Mutex<Vec<PortWatcher>>,
+    /// Functions that wait for the other array.
+    functions: Mutex<Vec<(Vec<VolumeId>, SharedFunction, FunctionEnd)>>,
 }
 
 /// Returns the content of a volume, which has not moved.
@@ -45,6 +48,10 @@ fn content(volume: ObjectId) -> VolumeId {
 impl PodPorts for Pods {
     fn ports(&self, content: VolumeId) -> Option<PodPortStates> {
         self.states.lock().get(&content).copied()
+    }
+
+    fn execute(&self, contents: Vec<VolumeId>, function: SharedFunction, end: FunctionEnd) {
+        self.functions.lock().push((contents, function, end));
     }
 
     fn subscribe(&self, watcher: PortWatcher) {
@@ -269,6 +276,72 @@ async fn volume_that_becomes_shared_gets_an_attention() {
     pods.states.lock().clear();
     assert_eq!(alpha.attentions(1).await, [0x2a06]);
     assert_eq!(states(&mut alpha).await.len(), 1);
+}
+
+/// The functions that reach the other array.
+const FUNCTIONS: [(TaskFunction, SharedFunction); 3] = [
+    (TaskFunction::ClearTaskSet, SharedFunction::ClearTaskSet),
+    (TaskFunction::LogicalUnitReset, SharedFunction::LogicalUnitReset),
+    (TaskFunction::TargetWarmReset, SharedFunction::TargetReset),
+];
+
+#[tokio::test]
+async fn resets_are_answered_after_the_other_array() {
+    let (pods, array, mut alpha) = start(PortState::Active, PortState::Active).await;
+    let shared = content(array.volume("shared"));
+    for (function, sent) in FUNCTIONS {
+        for (is_certain, outcome) in [(true, TaskOutcome::Complete), (false, TaskOutcome::Rejected)] {
+            let id = alpha.start_function(function, 1, None).await;
+            assert!(alpha.is_pending(id).await, "{function:?}");
+            let (contents, asked, end) = pods.functions.lock().pop().expect("a function");
+            assert_eq!((contents, asked), (vec![shared], sent), "the volume of one array is not sent");
+            end(is_certain);
+            assert_eq!(alpha.outcome_of(id).await, outcome, "{function:?}");
+        }
+    }
+    // Other functions, and those on a volume of one array, do not reach it.
+    for (function, lun) in [(TaskFunction::AbortTaskSet, 1), (TaskFunction::LogicalUnitReset, 2)] {
+        let id = alpha.start_function(function, lun, None).await;
+        assert_eq!(alpha.outcome_of(id).await, TaskOutcome::Complete);
+    }
+    // Neither do they if the other array executes nothing, or this one is out.
+    for (own, peer) in [(PortState::Active, PortState::Unavailable), (PortState::Unavailable, PortState::Active)] {
+        pods.set(array.volume("shared"), own, peer);
+        for (function, _) in FUNCTIONS {
+            let id = alpha.start_function(function, 1, None).await;
+            assert_eq!(alpha.outcome_of(id).await, TaskOutcome::Complete, "{function:?}");
+        }
+    }
+    assert!(pods.functions.lock().is_empty());
+}
+
+#[tokio::test]
+async fn functions_of_the_other_array_abort_here() {
+    for (_, function) in FUNCTIONS {
+        let (_pods, array, mut alpha) = start(PortState::Active, PortState::Active).await;
+        let execute = array.target.shared_functions();
+        let shared = content(array.volume("shared"));
+        array.gate.block_changes();
+        let write = Command::Write(Transfer { size: CdbSize::Ten, lba: Lba(0), blocks: 1, dpo: false, fua: false });
+        let [on_shared, elsewhere] =
+            [alpha.submit(1, &write, vec![7; 512]).await, alpha.submit(2, &write, vec![7; 512]).await];
+        array.gate.wait_blocked(2).await;
+        let (sender, mut ended) = tokio::sync::oneshot::channel();
+        execute(&[shared], function, Box::new(move |is_certain| sender.send(is_certain).expect("the test waits")));
+        alpha.ping().await;
+        assert!(ended.try_recv().is_err(), "the write has not ended");
+        array.gate.release();
+        assert!(ended.await.expect("an end"), "{function:?}");
+        assert_eq!(alpha.end_of(on_shared).await, Ended::Aborted);
+        assert_eq!(alpha.end_of(elsewhere).await, GOOD);
+        let expected = match function {
+            SharedFunction::ClearTaskSet => vec![],
+            SharedFunction::LogicalUnitReset => vec![asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED.0],
+            SharedFunction::TargetReset => vec![asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED.0],
+        };
+        assert_eq!(alpha.attentions(1).await, expected, "{function:?}");
+        assert!(alpha.attentions(2).await.is_empty());
+    }
 }
 
 /// Moves the volume `shared` into a pod that array 2 has, too.

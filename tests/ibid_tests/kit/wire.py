@@ -210,6 +210,24 @@ class Connection:
             elif pdu.opcode in (SCSI_RESPONSE, REJECT):
                 return pdu
 
+    def function(self, code: int, *, lun: int = 0) -> int:
+        """Sends a task management function (RFC 7143 11.5), and returns its response."""
+        self.tag += 1
+        bhs = header(
+            TASK_MGMT | IMMEDIATE,
+            0x80 | code,
+            lun=lun,
+            tag=self.tag,
+            word20=0xFFFFFFFF,
+            cmd_sn=self.cmd_sn,
+            stat_sn=self.exp_stat_sn,
+        )
+        self.send(bhs)
+        while True:
+            pdu = self.receive()
+            if pdu.opcode == TASK_MGMT_RESPONSE and pdu.tag == self.tag:
+                return pdu.header[2]
+
     def ping(self) -> bool:
         """Sends a NOP-Out that requests the same bytes back (RFC 7143 11.18)."""
         self.tag += 1

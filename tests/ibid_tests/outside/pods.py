@@ -18,6 +18,7 @@ from ibid_tests.kit.pair import LUN, POD, VOLUME, Pair, wait
 from ibid_tests.kit.procs import Failed, free_ports
 from ibid_tests.kit.term import seconds
 from ibid_tests.outside.near import Near
+from ibid_tests.outside.resets import resets
 from ibid_tests.outside.result import Check, Lab, Result, checks
 
 SUITE = "pods"
@@ -88,6 +89,7 @@ class Site:
             ("COMPARE AND WRITE", self.counted),
             ("offloads", self.offloads),
             ("preferred arrays", self.preferred),
+            ("resets", lambda: resets(self.pair)),
             ("refusals of a stretched pod", self.stretched_refusals),
             ("volumes and snapshots", self.objects),
         ]

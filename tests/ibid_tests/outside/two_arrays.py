@@ -1,6 +1,6 @@
 """Stretched volumes: libiscsi's suite by either array and by both.
 
-The expected results of each libiscsi test are those of the suite `conformance`, and the tables of docs/outside-tests.md
+The expected results of each libiscsi test are those of the suite `conformance`, and the table of docs/outside-tests.md
 for stretched volumes.
 """
 
@@ -18,7 +18,7 @@ from ibid_tests.outside.result import Lab, Result, checks
 SUITE = "two-arrays"
 WORKERS = 3
 BUSY = "failed with status 8 /"
-SKIPS, WRONG = "Skips on stretched volumes", "Differences between two arrays"
+SKIPS = "Skips on stretched volumes"
 
 
 def run(lab: Lab) -> Iterator[Result]:
@@ -65,7 +65,7 @@ def libiscsi(pair: Pair) -> Iterator[Result]:
         results = conformance.run_all(names, luns, [array.url(number, portal) for array, portal in paths])
         if way == "both":
             results = [repeated(result, luns[0]) for result in results]
-        judge(results, way == "both")
+        judge(results)
         for r in results:
             r.suite, r.name = SUITE, f"{r.name}, {way}"
         yield from results
@@ -85,21 +85,16 @@ def repeated(result: Result, urls: list[str]) -> Result:
     return conformance.run_one(result.name, urls)
 
 
-def judge(results: list[Result], across: bool) -> None:
-    """Compares with the tables. A test that must be skipped on a stretched volume, and is not, fails as well."""
-    skips, differences = conformance.explained(SKIPS), conformance.explained(WRONG) if across else {}
-    if unknown := (set(skips) | set(differences)) - {r.name for r in results}:
+def judge(results: list[Result]) -> None:
+    """Compares with the table. A test that must be skipped on a stretched volume, and is not, fails as well."""
+    skips = conformance.explained(SKIPS)
+    if unknown := set(skips) - {r.name for r in results}:
         raise Failed(f"{conformance.EXPLAINED.name} explains what does not exist: {', '.join(sorted(unknown))}")
     others = []
     for r in results:
         if r.name in skips:
             if r.status != "skip":
                 r.status, r.detail = "fail", f"not skipped ({r.status}); remove it from '{SKIPS}': {r.detail}"
-        elif r.name in differences:
-            if r.status != "fail" or conformance.assertion(r.detail) not in differences[r.name]:
-                r.status, r.detail = "fail", f"not as '{WRONG}' has it ({r.status}): {r.detail}"
-            else:
-                r.status, r.more = "wrong", {}
         else:
             others.append(r)
     conformance.compare_with_lists(others)

@@ -144,9 +144,9 @@ async fn run(
     // After an error, too: the pods use the engine, which is closed last.
     let _ending = pods::Ending(stretched.clone());
     let target = IscsiTarget::new(service.clone(), catalog.clone(), iscsi_target::TargetConfig::default());
-    let is_reserved = Box::new(target.reservation_check());
+    let calls = pods::TargetCalls::of(&target);
     // Before hosts and other arrays are admitted: a pod may be one that the other array serves.
-    stretched.start(storage.engine(), pod_service.clone(), is_reserved, settings.restored).await?;
+    stretched.start(storage.engine(), pod_service.clone(), calls, settings.restored).await?;
     target.set_pod_ports(stretched.clone());
     links::start(&links, settings).await?;
     let version = env!("CARGO_PKG_VERSION");

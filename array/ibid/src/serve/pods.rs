@@ -3,13 +3,14 @@
 mod check;
 mod control;
 mod evacuation;
+mod functions;
 mod offers;
 mod reports;
 
 use crate::problem::Problem;
 use catalog::{Catalog, Pod, PodImage, PodMediator};
 use engine::{Change, Service};
-use iscsi_target::{PodPortStates, PodPorts, PortState, PortWatcher};
+use iscsi_target::{FunctionEnd, IscsiTarget, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction};
 use link::Links;
 use mediator::{MediatorClient, MediatorInfo};
 use parking_lot::{Mutex, RwLock};
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use types::{ObjectId, StreamId, VolumeId};
 
 /// Time for an answer of a mediator. The protocol asks again after 0.8 s.
@@ -29,8 +31,25 @@ const MEDIATOR_TIMEOUT: Duration = Duration::from_millis(800);
 /// Time between two looks for snapshots that verifications have left.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Asks whether a host has reserved a volume.
-pub(super) type IsReserved = Box<dyn Fn(ObjectId) -> bool + Send + Sync>;
+/// Functions that other arrays are asked for at a time. An array answers few questions at once.
+const MOST_ASKED: usize = 4;
+
+/// Executes a task management function of the other array on the sessions of this one.
+type ExecuteHere = Arc<dyn Fn(&[VolumeId], SharedFunction, FunctionEnd) + Send + Sync>;
+
+/// Calls of the iSCSI target.
+pub(super) struct TargetCalls {
+    /// Asks whether a host has reserved a volume.
+    is_reserved: Box<dyn Fn(ObjectId) -> bool + Send + Sync>,
+    execute: ExecuteHere,
+}
+
+impl TargetCalls {
+    /// Returns the calls of a target.
+    pub(super) fn of(target: &IscsiTarget) -> Self {
+        Self { is_reserved: Box::new(target.reservation_check()), execute: Arc::new(target.shared_functions()) }
+    }
+}
 
 /// Facts about the ports of the other array of a pod.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +71,9 @@ pub(super) struct StretchedPods {
     /// Why the other array refuses a pod.
     refusals: Mutex<BTreeMap<StreamId, String>>,
     /// Taken when the array stops, because the target has this value.
-    is_reserved: Mutex<Option<IsReserved>>,
+    target: Mutex<Option<TargetCalls>>,
+    /// Permits for functions that other arrays are asked for.
+    asking: Arc<Semaphore>,
 }
 
 /// Returns the bytes of hexadecimal digits.
@@ -81,7 +102,8 @@ impl StretchedPods {
             portals: u16::try_from(portals).unwrap_or(u16::MAX),
             peers: RwLock::default(),
             refusals: Mutex::default(),
-            is_reserved: Mutex::default(),
+            target: Mutex::default(),
+            asking: Arc::new(Semaphore::new(MOST_ASKED)),
         })
     }
 
@@ -91,10 +113,10 @@ impl StretchedPods {
         self: &Arc<Self>,
         engine: Arc<dyn PodEngine>,
         service: Arc<PodService>,
-        is_reserved: IsReserved,
+        target: TargetCalls,
         is_restored: bool,
     ) -> Result<(), Problem> {
-        *self.is_reserved.lock() = Some(is_reserved);
+        *self.target.lock() = Some(target);
         let carrier = Carrier::new(engine.clone(), Handle::current());
         let environment =
             Environment { engine, carrier: carrier.clone(), objects: self.clone(), runtime: Handle::current() };
@@ -157,7 +179,7 @@ impl StretchedPods {
         if let Some(pods) = pods {
             pods.stop();
         }
-        *self.is_reserved.lock() = None;
+        *self.target.lock() = None;
     }
 
     fn pods(&self) -> Option<Arc<Pods>> {
@@ -246,6 +268,10 @@ impl PodPorts for StretchedPods {
             peer_number: number,
             peer_ports: portals,
         })
+    }
+
+    fn execute(&self, contents: Vec<VolumeId>, function: SharedFunction, end: FunctionEnd) {
+        self.execute_at_peers(contents, function, end);
     }
 
     fn subscribe(&self, watcher: PortWatcher) {

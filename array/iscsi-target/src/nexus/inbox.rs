@@ -1,10 +1,12 @@
 //! Inbox of a connection: completions from the engine and events from other connections.
 
 use crate::nexus::ids::Ticket;
+use crate::pod_ports::FunctionEnd;
 use engine::{OpError, Reply, Sink, Source, Tag};
 use iscsi::target_connection::RequestId;
 use parking_lot::Mutex;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use types::ObjectId;
@@ -18,8 +20,8 @@ pub(crate) enum SessionEvent {
     /// Abort all commands of this nexus on `volume`, or on all volumes if it is `None`. The session
     /// drops `barrier` once the outcome of every aborted command is certain.
     Abort { volume: Option<ObjectId>, barrier: Arc<AbortBarrier> },
-    /// All commands that `waiter` waited for have ended.
-    AbortsDone { waiter: Waiter },
+    /// All commands that `waiter` waited for have ended, unless `is_certain` is false.
+    AbortsDone { waiter: Waiter, is_certain: bool },
     /// The limits of its volume admit a throttled command.
     Admitted { tag: Tag, ticket: Ticket },
     /// Request a logout of the initiator within `seconds`, because the target shuts down.
@@ -37,32 +39,67 @@ pub(crate) enum Waiter {
     Command(u64),
 }
 
+/// The request that a barrier delays.
+enum Requester {
+    /// One of a session of this array, which owns the inbox.
+    Session(Arc<Inbox>, Waiter),
+    /// One of the other array.
+    Peer(Mutex<Option<FunctionEnd>>),
+}
+
 /// Delays the answer to a task management function or a PREEMPT AND ABORT.
 ///
 /// Every connection with affected commands holds a reference until each of them was answered by
 /// the engine, or never reached it. Dropping the last reference, also because a connection failed,
 /// notifies the requester.
 pub(crate) struct AbortBarrier {
-    requester: Arc<Inbox>,
-    waiter: Waiter,
+    requester: Requester,
+    /// The other array could not be asked to abort its commands, or has not confirmed that they
+    /// ended.
+    is_uncertain: AtomicBool,
 }
 
 impl AbortBarrier {
     /// Creates a barrier for a waiter on the connection that owns `requester`.
     pub(crate) fn new(requester: Arc<Inbox>, waiter: Waiter) -> Arc<Self> {
-        Arc::new(Self { requester, waiter })
+        Self::of(Requester::Session(requester, waiter))
+    }
+
+    /// Creates a barrier for a function of the other array. `end` is called when it is dropped.
+    pub(crate) fn for_peer(end: FunctionEnd) -> Arc<Self> {
+        Self::of(Requester::Peer(Mutex::new(Some(end))))
+    }
+
+    fn of(requester: Requester) -> Arc<Self> {
+        Arc::new(Self { requester, is_uncertain: AtomicBool::new(false) })
+    }
+
+    /// The end of some commands is not certain.
+    pub(crate) fn fail(&self) {
+        self.is_uncertain.store(true, Ordering::Release);
     }
 }
 
 impl Drop for AbortBarrier {
     fn drop(&mut self) {
-        self.requester.post(SessionEvent::AbortsDone { waiter: self.waiter });
+        let is_certain = !self.is_uncertain.load(Ordering::Acquire);
+        match &self.requester {
+            Requester::Session(inbox, waiter) => inbox.post(SessionEvent::AbortsDone { waiter: *waiter, is_certain }),
+            Requester::Peer(end) => {
+                let end = end.lock().take();
+                end.into_iter().for_each(|end| end(is_certain));
+            }
+        }
     }
 }
 
 impl std::fmt::Debug for AbortBarrier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AbortBarrier").field("waiter", &self.waiter).finish_non_exhaustive()
+        let waiter = match &self.requester {
+            Requester::Session(_, waiter) => Some(waiter),
+            Requester::Peer(_) => None,
+        };
+        f.debug_struct("AbortBarrier").field("waiter", &waiter).finish_non_exhaustive()
     }
 }
 

@@ -556,7 +556,7 @@ impl Session {
                 // Commands whose data is still arriving are answered without being executed.
                 self.connection.abort_incoming(|lun| is_on(&self.view, lun, volume), &mut self.events);
             }
-            SessionEvent::AbortsDone { waiter } => self.complete_waiter(waiter),
+            SessionEvent::AbortsDone { waiter, is_certain } => self.complete_waiter(waiter, is_certain),
             SessionEvent::Admitted { tag, ticket } => self.admitted.push_back((tag, ticket)),
             SessionEvent::RequestLogout { seconds } => self.request_logout(seconds),
             SessionEvent::Close { reason } => self.close(reason.to_owned()),

@@ -3,7 +3,7 @@
 use crate::nexus::Nexus;
 use crate::nexus::ids::NexusId;
 use crate::nexus::inbox::{AbortBarrier, SessionEvent};
-use crate::pod_ports::{PodPortStates, PodPorts};
+use crate::pod_ports::{FunctionEnd, PodPortStates, PodPorts, SharedFunction};
 use crate::unit::limits::{GroupLimits, QosLimits, UnitLimits};
 use crate::unit::reservation::UnitReservations;
 use crate::unit::thresholds::{ThresholdState, Usage};
@@ -119,9 +119,19 @@ impl LogicalUnit {
         }
     }
 
+    /// Executes a task management function on the commands of all nexuses but `requester`.
+    pub(crate) fn execute(&self, function: SharedFunction, requester: Option<NexusId>, barrier: &Arc<AbortBarrier>) {
+        self.abort_commands(|nexus| Some(nexus.id) != requester, barrier);
+        match function {
+            SharedFunction::ClearTaskSet => {}
+            SharedFunction::LogicalUnitReset => self.reset(asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED),
+            SharedFunction::TargetReset => self.reset(asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED),
+        }
+    }
+
     /// Resets the logical unit (SAM-5 6.3.3) and establishes the condition `asc` for every nexus,
     /// including the requester.
-    pub(crate) fn reset(&self, asc: Asc) {
+    fn reset(&self, asc: Asc) {
         self.reservations.reset();
         *self.settings.lock() = ModeSettings::default();
         self.is_write_protected.store(false, Ordering::Relaxed);
@@ -240,6 +250,37 @@ impl LogicalUnits {
         unit.follow_ports(|| pods.ports(content))
     }
 
+    /// Executes a task management function at the other arrays of units with these contents. The
+    /// barrier waits for it.
+    pub(crate) fn execute_at_peers(
+        &self,
+        contents: Vec<VolumeId>,
+        function: SharedFunction,
+        barrier: &Arc<AbortBarrier>,
+    ) {
+        let Some(pods) = self.pod_ports.get().filter(|_| !contents.is_empty()) else { return };
+        let barrier = barrier.clone();
+        let end = move |is_certain: bool| {
+            if !is_certain {
+                barrier.fail();
+            }
+        };
+        pods.execute(contents, function, Box::new(end));
+    }
+
+    /// Executes a task management function of the other array on the units with these contents.
+    /// `end` is called when their commands of this array's sessions have ended.
+    pub(crate) fn execute_for_peer(&self, contents: &[VolumeId], function: SharedFunction, end: FunctionEnd) {
+        let barrier = AbortBarrier::for_peer(end);
+        let state = self.catalog.state();
+        for unit in self.all() {
+            let content = state.volume_or_snapshot_by_id(unit.volume).map(|found| found.content());
+            if content.is_some_and(|content| contents.contains(&content)) {
+                unit.execute(function, None, &barrier);
+            }
+        }
+    }
+
     /// Notifies all nexuses of changed states of the target ports.
     pub(crate) fn follow_all_ports(&self) {
         let state = self.catalog.state();
@@ -282,6 +323,10 @@ mod tests {
     impl PodPorts for Ports {
         fn ports(&self, _content: VolumeId) -> Option<PodPortStates> {
             *self.0.lock()
+        }
+
+        fn execute(&self, _contents: Vec<VolumeId>, _function: SharedFunction, end: FunctionEnd) {
+            end(true);
         }
 
         fn subscribe(&self, _watcher: PortWatcher) {}

@@ -79,10 +79,10 @@ impl StretchedPods {
 
     /// Checks that no host has reserved a volume of the pod.
     fn check_reservations(&self, pod: &Pod) -> Result<(), PodControlError> {
-        let is_reserved = self.is_reserved.lock();
-        let Some(is_reserved) = is_reserved.as_ref() else { return Ok(()) };
+        let target = self.target.lock();
+        let Some(target) = target.as_ref() else { return Ok(()) };
         let state = self.catalog.state();
-        let reserved = state.volumes_of_pod(pod).find(|volume| is_reserved(volume.id));
+        let reserved = state.volumes_of_pod(pod).find(|volume| (target.is_reserved)(volume.id));
         match reserved {
             None => Ok(()),
             Some(volume) => Err(refused(format!(
