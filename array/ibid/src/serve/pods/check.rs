@@ -50,6 +50,9 @@ pub(super) struct CheckFacts {
     prefers_asking: bool,
     /// Serial numbers of volumes, with their connections.
     volumes: BTreeMap<String, Luns>,
+    /// The ids of the arrays that each initiator prefers, if it does.
+    #[serde(default)]
+    preferred: BTreeMap<String, Vec<String>>,
 }
 
 fn line(topic: &'static str, grade: PodCheckGrade, message: impl Into<String>) -> PodCheckLine {
@@ -147,6 +150,7 @@ impl StretchedPods {
             is_in_step,
             prefers_asking,
             volumes: own.iter().flat_map(|pod| self.luns(pod)).collect(),
+            preferred: self.preferred(),
         }
     }
 
@@ -164,6 +168,15 @@ impl StretchedPods {
             luns.extend(host.iqns.iter().map(|iqn| (iqn.clone(), connection.lun)));
         }
         found
+    }
+
+    /// Returns the arrays that hosts prefer, by initiator.
+    fn preferred(&self) -> BTreeMap<String, Vec<String>> {
+        let state = self.catalog.state();
+        let with_preference = state.hosts().filter(|host| !host.preferred_arrays.is_empty());
+        with_preference
+            .flat_map(|host| host.iqns.iter().map(|iqn| (iqn.clone(), host.preferred_arrays.clone())))
+            .collect()
     }
 
     /// Whether a mediator answers this array, as the one that the pod knows.
@@ -338,6 +351,17 @@ fn of_hosts((this, own): (&str, &CheckFacts), (peer, found): (&str, &CheckFacts)
         }
     }
     let mut lines = Vec::new();
+    let initiators = |facts: &CheckFacts| -> BTreeSet<String> {
+        facts.volumes.values().flat_map(|luns| luns.keys().cloned()).collect()
+    };
+    let both = &initiators(own) & &initiators(found);
+    let apart: BTreeSet<String> =
+        both.into_iter().filter(|iqn| own.preferred.get(iqn) != found.preferred.get(iqn)).collect();
+    if !apart.is_empty() {
+        let text =
+            format!("prefer other arrays at {this} than at {peer}; run `ibid host prefer` at both: {}", some(&apart));
+        lines.push(line("hosts", PodCheckGrade::Warning, text));
+    }
     if !one_sided.is_empty() {
         let text = format!("connected to one array only, and lost with it: {}", some(&one_sided));
         lines.push(line("hosts", PodCheckGrade::Warning, text));
@@ -418,6 +442,16 @@ mod tests {
         let lines = of_hosts(("a", &with(&[("i", 1), ("j", 1)])), ("b", &with(&[("j", 2)])));
         assert_eq!(lines[0].message, "connected to one array only, and lost with it: i (at a)");
         assert!(lines[1].message.ends_with("the same one: j"), "{}", lines[1].message);
+        let preferring = |arrays: &[&str]| {
+            let arrays = arrays.iter().map(ToString::to_string).collect();
+            let preferred = BTreeMap::from([("i".to_owned(), arrays), ("elsewhere".to_owned(), vec![])]);
+            CheckFacts { preferred, ..with(&[("i", 1)]) }
+        };
+        let apart = of_hosts(("a", &preferring(&["1"])), ("b", &preferring(&["1", "2"])));
+        let text = "prefer other arrays at a than at b; run `ibid host prefer` at both: i";
+        assert_eq!(apart.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), [text]);
+        let alike = of_hosts(("a", &preferring(&["1"])), ("b", &preferring(&["1"])));
+        assert_eq!(grades(&alike), [("hosts", PodCheckGrade::Ok)]);
         let open = of_hosts(("a", &with(&[("*", 1)])), ("b", &with(&[("*", 1)])));
         assert_eq!(grades(&open), [("hosts", PodCheckGrade::Ok)]);
     }
