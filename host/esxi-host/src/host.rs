@@ -245,8 +245,10 @@ impl EsxiHost {
     pub fn targets(&self) -> Vec<String> {
         let mut targets = Vec::new();
         for device in &self.inner.state.lock().devices {
-            if !targets.contains(&device.array) {
-                targets.push(device.array.clone());
+            for array in device.arrays() {
+                if !targets.contains(&array) {
+                    targets.push(array);
+                }
             }
         }
         targets

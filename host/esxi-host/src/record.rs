@@ -16,7 +16,8 @@ pub struct DeviceRecord {
     pub revision: String,
     /// UNIT SERIAL NUMBER.
     pub serial: String,
-    /// The iSCSI name of the target.
+    /// The iSCSI name of the target at its first port.
+    /// A volume of a pod has ports at two targets.
     pub array: String,
     /// Bytes in a logical block.
     pub block_bytes: u32,
@@ -51,7 +52,7 @@ impl DeviceRecord {
             product: identity.product.clone(),
             revision: identity.revision.clone(),
             serial: identity.serial.clone(),
-            array: identity.array.clone(),
+            array: identity.arrays.first().cloned().unwrap_or_default(),
             block_bytes: identity.block_bytes,
             blocks: identity.blocks,
             scsi_level: identity.scsi_level,
@@ -83,10 +84,25 @@ impl DeviceRecord {
     /// Returns ESXi's runtime name of each path, ordered by adapter, then port. `targets` are the
     /// targets of the host, in order.
     pub fn path_names(&self, targets: &[String]) -> Vec<String> {
-        let target = targets.iter().position(|target| *target == self.array).unwrap_or(0);
+        let arrays = self.arrays();
         let lun = self.lun();
-        let name = |adapter: u32, port: usize| format!("vmhba{}:C{port}:T{target}:L{lun}", FIRST_ADAPTER + adapter);
-        (0..self.adapters).flat_map(|adapter| (0..self.ports.len()).map(move |port| name(adapter, port))).collect()
+        let place = |port: usize| {
+            let array = &arrays[port];
+            // The channel is the number of the port at its target.
+            let channel = arrays[..port].iter().filter(|other| *other == array).count();
+            (channel, targets.iter().position(|target| target == array).unwrap_or(0))
+        };
+        let places: Vec<(usize, usize)> = (0..arrays.len()).map(place).collect();
+        let name = |adapter: u32, (channel, target): (usize, usize)| {
+            format!("vmhba{}:C{channel}:T{target}:L{lun}", FIRST_ADAPTER + adapter)
+        };
+        (0..self.adapters).flat_map(|adapter| places.iter().map(move |at| name(adapter, *at))).collect()
+    }
+
+    /// Returns the iSCSI name of the target at each port.
+    pub(crate) fn arrays(&self) -> Vec<String> {
+        let target = |port: &String| port.parse::<initiator::Url>().map(|url| url.target);
+        self.ports.iter().map(|port| target(port).unwrap_or_else(|_| self.array.clone())).collect()
     }
 }
 
@@ -145,7 +161,7 @@ mod tests {
             product: "Volume".into(),
             revision: String::new(),
             serial: String::new(),
-            array: "iqn.b".into(),
+            arrays: vec!["iqn.b".into()],
             block_bytes: 512,
             blocks: 1 << 21,
             scsi_level: 6,
@@ -156,6 +172,10 @@ mod tests {
         let record = DeviceRecord::new(&identity, ports, 2);
         let names = record.path_names(&["iqn.a".to_owned(), "iqn.b".to_owned()]);
         assert_eq!(names, ["vmhba64:C0:T1:L7", "vmhba64:C1:T1:L7", "vmhba65:C0:T1:L7", "vmhba65:C1:T1:L7"]);
+        let both = ["iscsi://h:1/iqn.b/7", "iscsi://g:1/iqn.a/7", "iscsi://g:2/iqn.a/7"].map(str::to_owned).to_vec();
+        let stretched = DeviceRecord::new(&identity, both, 1);
+        let names = stretched.path_names(&["iqn.a".to_owned(), "iqn.b".to_owned()]);
+        assert_eq!(names, ["vmhba64:C0:T1:L7", "vmhba64:C0:T0:L7", "vmhba64:C1:T0:L7"], "a volume of two arrays");
         assert_eq!((record.mebibytes(), record.display_name().as_str()), (1024, "IBID iSCSI Disk (naa.1)"));
     }
 }

@@ -20,8 +20,9 @@ pub struct DiskIdentity {
     pub revision: String,
     /// UNIT SERIAL NUMBER; empty if not reported.
     pub serial: String,
-    /// Array: the iSCSI name of the target. Copies work between units of one array.
-    pub array: String,
+    /// The arrays that serve it, by the iSCSI names of their targets, in the order of the paths;
+    /// never empty. Copies work between units that one array serves.
+    pub arrays: Vec<String>,
     /// Block length in bytes.
     pub block_bytes: u32,
     /// Number of blocks.
@@ -35,6 +36,11 @@ pub struct DiskIdentity {
 }
 
 impl DiskIdentity {
+    /// Returns the arrays that serve this unit and the other one.
+    pub fn arrays_with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a String> {
+        self.arrays.iter().filter(|array| other.arrays.contains(array))
+    }
+
     /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(u64::from(self.block_bytes))

@@ -12,13 +12,16 @@
 //! of the time that remained when it was sent, its path aborts it. If the abort is not answered
 //! before the deadline, the path closes its session, which ends everything in flight there.
 
+mod deadline;
 mod events;
 mod path;
 mod path_config;
 mod path_counters;
 mod policy;
 mod probe;
+mod reservation;
 mod retry;
+mod route;
 mod support;
 
 pub use events::{CommandFault, DeviceEvent, DeviceLog, FailedCommand};
@@ -36,6 +39,7 @@ use crate::error::DeviceError;
 use crate::identity::DiskIdentity;
 use crate::vaai::{Primitive, VaaiStatus};
 use bytes::{Bytes, BytesMut};
+use deadline::CommandDeadline;
 use events::EventReporter;
 use initiator::{Completion, CopyRun, LogicalUnit, Request};
 use iscsi::pdu::{TaskFunction, TaskOutcome};
@@ -44,9 +48,11 @@ use path::{Outcome, Path, PathReport};
 use platform::clock;
 use policy::Selector;
 use probe::{Probe, probe};
-use retry::{Attempts, RetryDecision};
+use reservation::{Reservation, reports_lost_reservation};
+use retry::{Attempts, RetryDecision, is_unsupported};
+use route::Route;
 use scsi::lba_status::parse_lba_status;
-use scsi::{Asc, Lun, SenseKey, Status};
+use scsi::{Lun, SenseKey, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -89,22 +95,6 @@ impl Default for DiskOptions {
 /// Lifetime of commands without a limit. The retry rules end them in practice.
 const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
-/// The deadlines of a command, counted from the call.
-#[derive(Clone, Copy, Debug)]
-struct CommandDeadline {
-    /// Last time at which it may be sent.
-    send_by: Instant,
-    /// Deadline.
-    end: Instant,
-}
-
-impl CommandDeadline {
-    fn of(lifetime: Duration) -> Self {
-        let now = clock::now_with_sleep();
-        Self { send_by: now + lifetime / 2, end: now + lifetime }
-    }
-}
-
 /// A disk of an iSCSI target.
 pub struct IscsiDisk {
     identity: DiskIdentity,
@@ -124,17 +114,6 @@ pub struct IscsiDisk {
     reservation: Mutex<Reservation>,
     next_copy: AtomicU8,
     events: Arc<EventReporter>,
-}
-
-/// The reservation of this host. SCSI-2 reservations belong to a nexus (SPC-2 5.5.1), here a path:
-/// while one is held, only that path is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reservation {
-    None,
-    Held(usize),
-    /// The reservation was lost with its path. The host must not write until it releases or
-    /// reserves again, because it assumes exclusive access.
-    Lost,
 }
 
 /// Whether a command that may have been executed may be resent.
@@ -157,6 +136,12 @@ impl IscsiDisk {
         let mut first: Option<Probe> = None;
         let mut last_error = OpenError::NoPath;
         let mut probed = Vec::with_capacity(paths.len());
+        let mut arrays: Vec<String> = Vec::new();
+        for path in &paths {
+            if !arrays.contains(&path.config.target) {
+                arrays.push(path.config.target.clone());
+            }
+        }
         // All paths are probed in parallel, so that a dead port does not delay the others.
         let probes: Vec<_> = paths
             .into_iter()
@@ -182,6 +167,7 @@ impl IscsiDisk {
             probed.push((config, result));
         }
         let Some(Probe { identity, unit, limits, .. }) = first else { return Err(last_error) };
+        let identity = DiskIdentity { arrays, ..identity };
         let rules = options.rules;
         let events = Arc::new(EventReporter::new(options.log));
         let start = |(index, (config, result))| {
@@ -249,11 +235,16 @@ impl IscsiDisk {
 
     /// Sends a command until it has a final result.
     async fn run(&self, request: Request, replay: Replay) -> Result<Bytes, DeviceError> {
-        self.run_timed(request, replay).await.0
+        self.run_timed(request, replay, Route::Any).await.0
     }
 
-    /// Sends a command; also returns the time in the queue.
-    async fn run_timed(&self, request: Request, replay: Replay) -> (Result<Bytes, DeviceError>, Duration) {
+    /// Sends a command on paths of `route`; also returns the time in the queue.
+    async fn run_timed(
+        &self,
+        request: Request,
+        replay: Replay,
+        route: Route<'_>,
+    ) -> (Result<Bytes, DeviceError>, Duration) {
         let deadline = self.deadline();
         // Usually a slot is free; only a full queue pays for the wait.
         let (_permit, queued) = match self.queue.try_acquire() {
@@ -264,7 +255,7 @@ impl IscsiDisk {
             },
         };
         let _open = self.counters.begin();
-        let result = self.attempt(request, replay, deadline).await;
+        let result = self.attempt(request, replay, deadline, route).await;
         if matches!(result, Err(DeviceError::TimedOut | DeviceError::PathsDown)) {
             self.counters.aborted();
         }
@@ -291,10 +282,16 @@ impl IscsiDisk {
         CommandDeadline::of(*self.lifetime.lock())
     }
 
-    async fn attempt(&self, request: Request, replay: Replay, deadline: CommandDeadline) -> Result<Bytes, DeviceError> {
+    async fn attempt(
+        &self,
+        request: Request,
+        replay: Replay,
+        deadline: CommandDeadline,
+        route: Route<'_>,
+    ) -> Result<Bytes, DeviceError> {
         let mut attempts = Attempts::default();
         loop {
-            let path = self.choose(deadline).await?;
+            let path = self.choose(deadline, route).await?;
             let outcome = self.send_on_path(&self.paths[path], request.clone(), deadline).await;
             let fault = match &outcome {
                 Outcome::Answered(completion) => CommandFault::of(completion),
@@ -377,25 +374,33 @@ impl IscsiDisk {
 
     /// Selects the path for the next command; while all are down, waits for one as long as the
     /// command may be sent.
-    async fn choose(&self, deadline: CommandDeadline) -> Result<usize, DeviceError> {
+    async fn choose(&self, deadline: CommandDeadline, route: Route<'_>) -> Result<usize, DeviceError> {
         let now = clock::now_with_sleep();
         if now >= deadline.send_by {
             return Err(DeviceError::TimedOut);
         }
-        match self.choose_now()? {
+        match self.choose_now(route)? {
             Some(path) => {
                 self.events.path_found();
                 Ok(path)
             }
-            None => self.wait_for_path((now + self.rules.paths_down_timeout).min(deadline.send_by), deadline).await,
+            None => {
+                let latest = (now + self.rules.paths_down_timeout).min(deadline.send_by);
+                self.wait_for_path(latest, deadline, route).await
+            }
         }
     }
 
-    async fn wait_for_path(&self, latest: Instant, deadline: CommandDeadline) -> Result<usize, DeviceError> {
+    async fn wait_for_path(
+        &self,
+        latest: Instant,
+        deadline: CommandDeadline,
+        route: Route<'_>,
+    ) -> Result<usize, DeviceError> {
         let mut changed = self.changed.clone();
         loop {
             changed.mark_unchanged();
-            if let Some(path) = self.choose_now()? {
+            if let Some(path) = self.choose_now(route)? {
                 self.events.path_found();
                 return Ok(path);
             }
@@ -413,7 +418,8 @@ impl IscsiDisk {
         }
     }
 
-    fn choose_now(&self) -> Result<Option<usize>, DeviceError> {
+    /// Selects a path that works now; `None` if there is none.
+    fn choose_now(&self, route: Route<'_>) -> Result<Option<usize>, DeviceError> {
         let mut reservation = self.reservation.lock();
         match *reservation {
             Reservation::Held(path) if self.paths[path].state() > PathState::Dead => return Ok(Some(path)),
@@ -423,7 +429,7 @@ impl IscsiDisk {
             }
             Reservation::None => {}
         }
-        Ok(self.selector.lock().pick(self.paths.len(), |path| self.paths[path].state()))
+        route.pick(&mut self.selector.lock(), &self.paths)
     }
 
     /// Sends an offload unless it is disabled or known to be unsupported, and learns from the
@@ -434,12 +440,13 @@ impl IscsiDisk {
         bytes: u64,
         request: Request,
         replay: Replay,
+        route: Route<'_>,
     ) -> Result<Bytes, DeviceError> {
         if !self.vaai.lock().is_usable(primitive) {
             return Err(DeviceError::Unsupported(primitive));
         }
         let begun = clock::now();
-        let result = self.run(request, replay).await;
+        let result = self.run_timed(request, replay, route).await.0;
         let time = clock::now().duration_since(begun);
         match &result {
             Ok(_) => self.vaai.lock().learn(primitive, true),
@@ -473,17 +480,6 @@ impl IscsiDisk {
     }
 }
 
-/// Returns true for a reset or lost nexus (29h), and for reservations preempted or released by
-/// another host (2Ah/03h and 04h).
-fn reports_lost_reservation(asc: Asc) -> bool {
-    asc.code() == 0x29 || matches!((asc.code(), asc.qualifier()), (0x2a, 3 | 4))
-}
-
-/// Returns true if the device refused the command as unsupported.
-fn is_unsupported(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::Check(sense) if sense.key == SenseKey::IllegalRequest)
-}
-
 async fn wait(pause: Duration) {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
@@ -498,7 +494,8 @@ impl SharedDisk for IscsiDisk {
     fn read(&self, lba: u64, blocks: u32) -> DiskFuture<'_, Bytes> {
         Box::pin(async move {
             let begun = clock::now();
-            let (result, queued) = self.run_timed(self.unit.read(lba, blocks, false), Replay::Harmless).await;
+            let (result, queued) =
+                self.run_timed(self.unit.read(lba, blocks, false), Replay::Harmless, Route::Any).await;
             let expected = self.bytes(blocks.into());
             // A response of another length is invalid.
             let result = result.and_then(|data| match data.len() as u64 {
@@ -514,7 +511,8 @@ impl SharedDisk for IscsiDisk {
         Box::pin(async move {
             let blocks = self.blocks_of(&data)?;
             let begun = clock::now();
-            let (result, queued) = self.run_timed(self.unit.write(lba, data, false), Replay::Harmless).await;
+            let (result, queued) =
+                self.run_timed(self.unit.write(lba, data, false), Replay::Harmless, Route::Any).await;
             self.counters.write(self.bytes(blocks), clock::now().duration_since(begun), queued, result.is_ok());
             result.map(drop)
         })
@@ -530,7 +528,7 @@ impl SharedDisk for IscsiDisk {
             data.extend_from_slice(&compare);
             data.extend_from_slice(&write);
             let request = self.unit.compare_and_write(lba, data.freeze(), false);
-            match self.offload(Primitive::Ats, self.bytes(blocks), request, Replay::Never).await {
+            match self.offload(Primitive::Ats, self.bytes(blocks), request, Replay::Never, Route::Any).await {
                 Ok(_) => Ok(AtsOutcome::Written),
                 Err(DeviceError::Check(sense)) if sense.key == SenseKey::Miscompare => {
                     Ok(AtsOutcome::Miscompare { offset: sense.information.unwrap_or_default() })
@@ -547,7 +545,7 @@ impl SharedDisk for IscsiDisk {
                 return Err(DeviceError::Length(pattern.len()));
             }
             let request = self.unit.write_same(lba, count, pattern, false);
-            self.offload(Primitive::Zero, self.bytes(blocks), request, Replay::Harmless).await.map(drop)
+            self.offload(Primitive::Zero, self.bytes(blocks), request, Replay::Harmless, Route::Any).await.map(drop)
         })
     }
 
@@ -559,13 +557,15 @@ impl SharedDisk for IscsiDisk {
             let runs = runs.filter(|runs| runs.len() <= self.limits.unmap_ranges);
             let runs = runs.ok_or(DeviceError::Length(ranges.len()))?;
             let request = self.unit.unmap(&runs);
-            self.offload(Primitive::Delete, self.bytes(blocks), request, Replay::Harmless).await.map(drop)
+            self.offload(Primitive::Delete, self.bytes(blocks), request, Replay::Harmless, Route::Any).await.map(drop)
         })
     }
 
     fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
         let name = destination.identity().name.clone();
         let target = LogicalUnit { name: destination.identity().designator.clone(), ..LogicalUnit::default() };
+        // An array copies between units of its own. Without one that serves both, it refuses.
+        let arrays: Vec<String> = self.identity.arrays_with(destination.identity()).cloned().collect();
         Box::pin(async move {
             let bytes = self.bytes(runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.blocks)));
             let id = self.next_copy.fetch_add(1, Ordering::Relaxed);
@@ -573,7 +573,8 @@ impl SharedDisk for IscsiDisk {
             let same = name == self.identity.name;
             let replay = if same && overlaps_itself(&runs) { Replay::Never } else { Replay::Harmless };
             let begun = clock::now();
-            self.offload(Primitive::Clone, bytes, request, replay).await?;
+            let route = if arrays.is_empty() { Route::Any } else { Route::To(&arrays) };
+            self.offload(Primitive::Clone, bytes, request, replay, route).await?;
             if let Some(counters) = self.statistics.get(&name) {
                 counters.count_copy_to(bytes, clock::now().duration_since(begun));
             }
@@ -587,7 +588,7 @@ impl SharedDisk for IscsiDisk {
             // The reservation belongs to the path that carries the command, so the path stays the
             // same.
             let deadline = self.deadline();
-            let path = self.choose(deadline).await?;
+            let path = self.choose(deadline, Route::Any).await?;
             let mut attempts = Attempts::default();
             loop {
                 if clock::now_with_sleep() >= deadline.send_by {
@@ -630,31 +631,34 @@ impl SharedDisk for IscsiDisk {
         Box::pin(async move {
             let deadline = self.deadline();
             let path = loop {
-                match self.choose(deadline).await {
+                match self.choose(deadline, Route::Any).await {
                     Ok(path) => break path,
                     Err(DeviceError::ReservationConflict) => *self.reservation.lock() = Reservation::None,
                     Err(error) => return Err(error),
                 }
             };
-            match self.paths[path].manage(TaskFunction::LogicalUnitReset, deadline.end).await? {
-                TaskOutcome::Complete => {
-                    *self.reservation.lock() = Reservation::None;
-                    Ok(())
+            for path in route::one_to_each_array(&self.paths, path) {
+                match self.paths[path].manage(TaskFunction::LogicalUnitReset, deadline.end).await? {
+                    TaskOutcome::Complete => *self.reservation.lock() = Reservation::None,
+                    _ => return Err(DeviceError::InvalidResponse),
                 }
-                _ => Err(DeviceError::InvalidResponse),
             }
+            Ok(())
         })
     }
 
     fn clear_task_set(&self) -> DiskFuture<'_, bool> {
         Box::pin(async move {
             let deadline = self.deadline();
-            let path = self.choose(deadline).await?;
-            match self.paths[path].manage(TaskFunction::ClearTaskSet, deadline.end).await? {
-                TaskOutcome::Complete => Ok(true),
-                TaskOutcome::NotSupported | TaskOutcome::Rejected => Ok(false),
-                _ => Err(DeviceError::InvalidResponse),
+            let path = self.choose(deadline, Route::Any).await?;
+            for path in route::one_to_each_array(&self.paths, path) {
+                match self.paths[path].manage(TaskFunction::ClearTaskSet, deadline.end).await? {
+                    TaskOutcome::Complete => {}
+                    TaskOutcome::NotSupported | TaskOutcome::Rejected => return Ok(false),
+                    _ => return Err(DeviceError::InvalidResponse),
+                }
             }
+            Ok(true)
         })
     }
 
@@ -706,14 +710,5 @@ impl SharedDisk for IscsiDisk {
 
     fn latencies(&self) -> Latencies {
         self.counters.latencies()
-    }
-}
-
-impl Reservation {
-    /// Forgets a lost reservation before a new one is requested.
-    fn forget_if_lost(&mut self) {
-        if *self == Self::Lost {
-            *self = Self::None;
-        }
     }
 }

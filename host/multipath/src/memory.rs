@@ -126,7 +126,7 @@ impl MemoryArray {
             product: String::from_utf8_lossy(scsi::inquiry::PRODUCT).trim_end().to_owned(),
             revision: "MEM".to_owned(),
             serial,
-            array: self.shared.name.clone(),
+            arrays: vec![self.shared.name.clone()],
             block_bytes: LBA_LEN,
             blocks,
             scsi_level: 6,
@@ -436,12 +436,13 @@ impl SharedDisk for MemoryHostDisk {
     }
 
     fn copy<'a>(&'a self, destination: &'a dyn SharedDisk, runs: Vec<CopyRun>) -> DiskFuture<'a, ()> {
-        let (name, array) = (destination.identity().name.clone(), destination.identity().array.clone());
+        let name = destination.identity().name.clone();
+        let is_reachable = self.identity.arrays_with(destination.identity()).next().is_some();
         Box::pin(async move {
             let bytes = self.bytes(runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.blocks)));
             let operation = Operation::Copy(runs.clone());
             let effect = |volumes: &mut BTreeMap<String, Volume>| {
-                if array != self.identity.array || !volumes.contains_key(&name) {
+                if !is_reachable || !volumes.contains_key(&name) {
                     let unreachable = scsi::asc::COPY_TARGET_DEVICE_NOT_REACHABLE;
                     return Err(DeviceError::Check(scsi::Sense::new(scsi::SenseKey::CopyAborted, unreachable)));
                 }

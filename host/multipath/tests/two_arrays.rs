@@ -5,7 +5,8 @@
 mod support;
 
 use bytes::Bytes;
-use initiator::{InitiatorConfig, Url};
+use initiator::{CopyRun, InitiatorConfig, Url};
+use iscsi::pdu::TaskFunction;
 use iscsi::target_connection::{CommandCompletion, TargetCommand};
 use multipath::{DiskOptions, IscsiDisk, PathConfig, PathPolicy, PathState, RetryRules, SharedDisk};
 use scsi::port_groups::AccessState::{self, ActiveNonOptimized, ActiveOptimized, Transitioning, Unavailable};
@@ -22,6 +23,8 @@ const LATER: Duration = Duration::from_secs(3600);
 struct Ports {
     states: [AccessState; 2],
     has_changed: [bool; 2],
+    /// Copies that each array has made.
+    copies: [u32; 2],
 }
 
 /// Two arrays. The disk of each is filled with its number, which a read shows.
@@ -62,6 +65,10 @@ fn answer(ports: &Mutex<Ports>, array: usize, task: &TargetCommand) -> Reply {
             _ => Reply::Disk,
         };
     }
+    if let Command::ExtendedCopy { .. } = command {
+        ports.copies[array] += 1;
+        return Reply::Answer(CommandCompletion::good());
+    }
     if std::mem::take(&mut ports.has_changed[array]) {
         return check(SenseKey::UnitAttention, asc::ASYMMETRIC_ACCESS_STATE_CHANGED);
     }
@@ -77,7 +84,7 @@ fn answer(ports: &Mutex<Ports>, array: usize, task: &TargetCommand) -> Reply {
 
 impl Pair {
     fn start(states: [AccessState; 2]) -> Self {
-        let ports = Arc::new(Mutex::new(Ports { states, has_changed: [false; 2] }));
+        let ports = Arc::new(Mutex::new(Ports { states, has_changed: [false; 2], copies: [0; 2] }));
         let arrays = [0, 1].map(|array| {
             let shown = ports.clone();
             let mut target = Target::scripted(64, move |task| answer(&shown, array, task));
@@ -88,19 +95,29 @@ impl Pair {
     }
 
     async fn open(&self, policy: PathPolicy, standby_poll: Duration) -> IscsiDisk {
-        let path = |array: &Served| {
-            let url: Url = array.url().parse().unwrap();
+        self.open_at(&[0, 1], policy, standby_poll).await
+    }
+
+    /// Opens the disk with paths to these arrays, in this order.
+    async fn open_at(&self, arrays: &[usize], policy: PathPolicy, standby_poll: Duration) -> IscsiDisk {
+        let path = |array: &usize| {
+            let url: Url = self.arrays[*array].url().replace(support::NAME, &target(*array)).parse().unwrap();
             PathConfig { config: InitiatorConfig::new("iqn.2026-11.test:host", &url), lun: url.lun }
         };
         let rules = RetryRules { busy_pause: Duration::from_millis(1), standby_poll, ..RetryRules::default() };
         let options = DiskOptions { rules, policy, ..DiskOptions::default() };
-        IscsiDisk::open(self.arrays.iter().map(path).collect(), options).await.unwrap()
+        IscsiDisk::open(arrays.iter().map(path).collect(), options).await.unwrap()
     }
 
     /// Changes the states, with or without unit attentions.
     fn set(&self, states: [AccessState; 2], has_changed: bool) {
-        *self.ports.lock().unwrap() = Ports { states, has_changed: [has_changed; 2] };
+        *self.ports.lock().unwrap() = Ports { states, has_changed: [has_changed; 2], copies: [0; 2] };
     }
+}
+
+/// Returns the target name of an array.
+fn target(array: usize) -> String {
+    format!("{}-{array}", support::NAME)
 }
 
 fn block(array: u8) -> Bytes {
@@ -204,4 +221,50 @@ async fn array_that_serves_again_is_used_again() {
     pair.set([ActiveOptimized; 2], false);
     wait_for(&disk, [PathState::Active; 2]).await;
     assert_eq!(disk.read(0, 1).await.unwrap(), block(1));
+}
+
+#[tokio::test]
+async fn copies_go_by_way_of_an_array_with_both_units() {
+    let pair = Pair::start([ActiveOptimized; 2]);
+    let stretched = pair.open(PathPolicy::default(), SOON).await;
+    let plain = pair.open_at(&[1], PathPolicy::default(), SOON).await;
+    assert_eq!(stretched.identity().arrays, [target(0), target(1)]);
+    assert_eq!(plain.identity().arrays, [target(1)]);
+    let runs = || vec![CopyRun { source: 0, destination: 8, blocks: 8 }];
+    for _ in 0..4 {
+        stretched.copy(&plain, runs()).await.unwrap();
+        plain.copy(&stretched, runs()).await.unwrap();
+    }
+    assert_eq!(pair.ports.lock().unwrap().copies, [0, 8], "the first array does not have the plain unit");
+    for _ in 0..4 {
+        stretched.copy(&stretched, runs()).await.unwrap();
+    }
+    assert_eq!(pair.ports.lock().unwrap().copies, [2, 10], "both have the stretched one");
+}
+
+#[tokio::test]
+async fn copy_without_an_array_of_both_units_is_refused() {
+    let pair = Pair::start([ActiveOptimized, Unavailable]);
+    let stretched = pair.open(PathPolicy::default(), SOON).await;
+    let plain = pair.open_at(&[1], PathPolicy::default(), LATER).await;
+    wait_for(&stretched, [PathState::Active, PathState::Standby]).await;
+    // The first array serves the source, and does not have the destination: the host reads and
+    // writes.
+    let runs = vec![CopyRun { source: 0, destination: 8, blocks: 8 }];
+    let error = stretched.copy(&plain, runs).await.unwrap_err();
+    assert!(error.is_refusal(), "{error}");
+    assert_eq!(pair.ports.lock().unwrap().copies, [0, 0]);
+}
+
+#[tokio::test]
+async fn commands_are_cleared_at_both_arrays() {
+    let pair = Pair::start([ActiveOptimized, Unavailable]);
+    let disk = pair.open(PathPolicy::default(), SOON).await;
+    wait_for(&disk, [PathState::Active, PathState::Standby]).await;
+    assert_eq!(disk.clear_task_set().await, Ok(true));
+    disk.reset().await.unwrap();
+    for array in &pair.arrays {
+        let functions = array.target.lock().unwrap().functions.clone();
+        assert_eq!(functions, [TaskFunction::ClearTaskSet, TaskFunction::LogicalUnitReset]);
+    }
 }

@@ -673,12 +673,10 @@ impl OldDisk {
     }
 }
 
-/// Returns the arrays with the extents of a datastore.
+/// Returns the arrays that have all extents of a datastore.
 fn arrays(disk: &dyn SharedDisk) -> Vec<String> {
-    match disk.members() {
-        [] => vec![disk.identity().array.clone()],
-        members => members.iter().map(|member| member.disk.identity().array.clone()).collect(),
-    }
+    let has_all = |array: &&String| disk.members().iter().all(|member| member.disk.identity().arrays.contains(array));
+    disk.identity().arrays.iter().filter(has_all).cloned().collect()
 }
 
 /// Returns the path on the datastore of the parent that a descriptor names.

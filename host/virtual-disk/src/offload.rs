@@ -13,7 +13,8 @@ pub struct CopyEnd {
     pub kind: CreateType,
     /// Format of the disk.
     pub format: DiskFormat,
-    /// The arrays with the extents of its datastore, by target name; never empty.
+    /// The arrays that have all extents of its datastore, by target name. Two arrays of a pod have
+    /// its volumes.
     pub arrays: Vec<String>,
 }
 
@@ -59,7 +60,7 @@ pub enum OffloadForbidden {
 pub fn forbidden(plan: &CopyPlan) -> Option<OffloadForbidden> {
     let (source, destination) = (&plan.source, &plan.destination);
     let sparse = |end: &CopyEnd| end.kind.is_hosted() || end.kind == CreateType::Snapshot;
-    let spread = |end: &CopyEnd| end.arrays.iter().any(|array| Some(array) != end.arrays.first());
+    let has_both = source.arrays.iter().any(|array| destination.arrays.contains(array));
     let rules = [
         (source.block_bytes != destination.block_bytes, OffloadForbidden::BlockSizes),
         (
@@ -74,8 +75,8 @@ pub fn forbidden(plan: &CopyPlan) -> Option<OffloadForbidden> {
         ),
         (sparse(source) || sparse(destination), OffloadForbidden::SparseOrHosted),
         (plan.target_has_snapshots, OffloadForbidden::Snapshots),
-        (spread(source) || spread(destination), OffloadForbidden::ExtentsOnArrays),
-        (source.arrays.first() != destination.arrays.first(), OffloadForbidden::BetweenArrays),
+        (source.arrays.is_empty() || destination.arrays.is_empty(), OffloadForbidden::ExtentsOnArrays),
+        (!has_both, OffloadForbidden::BetweenArrays),
     ];
     rules.into_iter().find_map(|(applies, rule)| applies.then_some(rule))
 }
@@ -154,14 +155,28 @@ mod tests {
 
     #[test]
     fn extents_on_several_arrays_forbid_offload() {
-        let spread = judge(|p| p.source.arrays.push("iqn.2026-11.org.ibid:b".into()));
-        assert_eq!(spread, Some(OffloadForbidden::ExtentsOnArrays));
-        assert_eq!(judge(|p| p.source.arrays.push("iqn.2026-11.org.ibid:a".into())), None, "two LUNs of one array");
+        assert_eq!(judge(|p| p.source.arrays.clear()), Some(OffloadForbidden::ExtentsOnArrays));
+        assert_eq!(judge(|p| p.destination.arrays.clear()), Some(OffloadForbidden::ExtentsOnArrays));
     }
 
     #[test]
     fn copy_between_arrays_forbids_offload() {
         let between = judge(|p| p.destination.arrays = vec!["iqn.2026-11.org.ibid:b".into()]);
         assert_eq!(between, Some(OffloadForbidden::BetweenArrays));
+    }
+
+    #[test]
+    fn volumes_of_a_pod_are_on_both_of_its_arrays() {
+        let [a, b, c] = ["a", "b", "c"].map(|array| format!("iqn.2026-11.org.ibid:{array}"));
+        let copy = |from: &[&String], to: &[&String]| {
+            judge(|p| {
+                p.source.arrays = from.iter().map(|array| (*array).clone()).collect();
+                p.destination.arrays = to.iter().map(|array| (*array).clone()).collect();
+            })
+        };
+        assert_eq!(copy(&[&a, &b], &[&b, &a]), None, "within a pod, opened by way of different arrays");
+        assert_eq!(copy(&[&b], &[&a, &b]), None, "into a pod");
+        assert_eq!(copy(&[&a, &b], &[&a]), None, "out of a pod");
+        assert_eq!(copy(&[&a, &b], &[&c]), Some(OffloadForbidden::BetweenArrays));
     }
 }

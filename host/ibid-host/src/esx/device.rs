@@ -254,7 +254,7 @@ pub(super) fn path_uid(iqn: &str, view: &DeviceView, path: &PathView) -> String 
 
 /// Returns the name of the target, with the target port group if there is one.
 fn target_id(view: &DeviceView, path: &PathView) -> String {
-    let array = &view.record.array;
+    let array = path.status.as_ref().map_or(&view.record.array, |status| &status.target);
     let group = path.status.as_ref().and_then(|status| status.group);
     group.map_or_else(|| array.clone(), |group| format!("{array},t,{group}"))
 }
@@ -265,6 +265,7 @@ fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
     let part = |at: usize| parts.get(at).map_or("", |part: &&str| part.trim_start_matches(['C', 'T', 'L']));
     let (target, uid) = (target_id(view, path), path_uid(iqn, view, path));
     let portal = path.status.as_ref().map_or(String::new(), |status| status.portal.to_string());
+    let array = path.status.as_ref().map_or(&device.array, |status| &status.target);
     let record = Record::titled(&uid)
         .with("UID", uid.clone())
         .with("Runtime Name", path.name.clone())
@@ -279,7 +280,7 @@ fn describe_path(iqn: &str, view: &DeviceView, path: &PathView) -> Record {
         .with("Transport", "iscsi")
         .with("Adapter Identifier", iqn)
         .with("Target Identifier", target)
-        .with("Target Transport Details", format!("IQN={} Portal={portal}", device.array));
+        .with("Target Transport Details", format!("IQN={array} Portal={portal}"));
     match path.status.as_ref().and_then(|status| status.last_error.clone()) {
         Some(trouble) => record.with("Trouble", trouble),
         None => record,

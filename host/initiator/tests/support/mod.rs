@@ -19,7 +19,7 @@ use platform::net::{Listener, Stream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, mpsc};
 
-/// The target's name.
+/// The target's name. Names that begin with it lead to the target, too.
 pub const NAME: &str = "iqn.2026-11.test:disk";
 
 /// How the script answers a command.
@@ -123,7 +123,7 @@ impl Served {
 
 impl LoginAuthority for Target {
     fn authentication(&mut self, _: &str, kind: &SessionKind) -> Result<Authentication, LoginStatus> {
-        if kind.target().is_some_and(|target| target != NAME) {
+        if kind.target().is_some_and(|target| !target.starts_with(NAME)) {
             return Err(LoginStatus::NotFound);
         }
         Ok(match &self.account {

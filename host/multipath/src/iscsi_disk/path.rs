@@ -164,6 +164,11 @@ impl Path {
         let _ = self.work.send(PathWork::LogOut);
     }
 
+    /// Returns the iSCSI name of the target.
+    pub(super) fn target(&self) -> &str {
+        &self.shared.config.config.target
+    }
+
     pub(super) fn state(&self) -> PathState {
         self.shared.now.lock().state
     }

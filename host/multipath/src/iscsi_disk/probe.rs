@@ -106,7 +106,7 @@ async fn ask(session: &mut Session, config: &PathConfig) -> Result<Probe, RunErr
         product: inquiry.product,
         revision: inquiry.revision,
         serial,
-        array: config.config.target.clone(),
+        arrays: vec![config.config.target.clone()],
         block_bytes: unit.block_bytes,
         blocks: unit.blocks,
         scsi_level: inquiry.version,

@@ -137,6 +137,11 @@ impl Attempts {
     }
 }
 
+/// Returns true if the device refused the command as unsupported.
+pub(super) fn is_unsupported(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Check(sense) if sense.key == SenseKey::IllegalRequest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
