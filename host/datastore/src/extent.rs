@@ -4,7 +4,7 @@
 //! The datastore sees one disk: the first device up to the end of its partition, then the
 //! partitions of the extents.
 
-use crate::format::{FoundVolume, inspection_io, new_uuid, refuse_mounted, volume_of, write_images};
+use crate::format::{FoundVolume, inspection_io, new_uuid, refuse_mounted, reserve, volume_of, write_images};
 use crate::io::{Io, Purpose};
 use crate::layout::SECTOR_BYTES;
 use crate::layout::cluster::Cluster;
@@ -96,13 +96,13 @@ pub(crate) async fn extend(
     ))?;
     let uuid = new_uuid(runtime);
     superblock.extents.push(uuid.0);
-    addition.reserve().await?;
+    reserve(addition).await?;
     let written = write_extent(addition, runtime, room, &superblock, uuid).await;
     addition.release().await?;
     written?;
     let head = disk.members().first().map_or(disk, |member| &member.disk);
     let io = inspection_io(head, partition, runtime, timing);
-    head.reserve().await?;
+    reserve(head).await?;
     let written = write_superblocks(&io, &superblock).await;
     head.release().await?;
     written

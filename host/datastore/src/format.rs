@@ -104,12 +104,30 @@ pub(crate) async fn format(
         extents: Vec::new(),
     };
     refuse_mounted(disk, runtime).await?;
-    // Reserves the unit, as ESXi does, so that no other host accesses it. A device without
-    // RESERVE(6) cannot hold a datastore.
-    disk.reserve().await?;
+    // Reserves the unit, as ESXi does, so that no other host accesses it.
+    reserve(disk).await?;
     let written = write_all(disk, runtime, partition, &superblock).await;
     disk.release().await?;
     written.map(|()| superblock)
+}
+
+/// Reserves a unit while its structures are made.
+///
+/// A unit without reservations, such as a volume that two arrays serve, is not reserved if it has
+/// COMPARE AND WRITE, which protects the datastore from then on. A unit without both cannot hold a
+/// datastore.
+pub(crate) async fn reserve(disk: &Arc<dyn SharedDisk>) -> Result<()> {
+    match disk.reserve().await {
+        Err(error) if error.is_refusal() => {
+            let sector = disk.read(0, 1).await?;
+            match disk.compare_and_write(0, sector.clone(), sector).await {
+                Ok(_) => Ok(()),
+                Err(other) if other.is_refusal() => Err(error.into()),
+                Err(other) => Err(other.into()),
+            }
+        }
+        outcome => Ok(outcome?),
+    }
 }
 
 pub(crate) fn new_uuid(runtime: &Arc<dyn Runtime>) -> VolumeUuid {

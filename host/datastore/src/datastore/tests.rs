@@ -345,6 +345,35 @@ async fn mount_breaks_the_reservation_of_a_dead_host() {
     one.create("/file").await.unwrap();
 }
 
+/// Refuses RESERVE, as a volume does that two arrays serve.
+struct NoReservations;
+
+impl FaultHook for NoReservations {
+    fn inject(&self, _: &str, _: &str, operation: &Operation) -> Injection {
+        let refusal = scsi::Sense::illegal(scsi::asc::INVALID_COMMAND_OPERATION_CODE);
+        let outcome = match operation {
+            Operation::Reserve => InjectedOutcome::Failed(DeviceError::Check(refusal)),
+            _ => InjectedOutcome::Done,
+        };
+        Injection { outcome, ..Injection::default() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn device_without_reservations_needs_ats() {
+    let lab = Lab::new().await;
+    lab.array.set_hook(Some(Arc::new(NoReservations)));
+    let disk: Arc<dyn SharedDisk> = Arc::new(lab.array.open(&lab.name, "one").unwrap());
+    let options = FormatOptions::new("stretched", Mode::V6);
+    Datastore::format(&disk, &options, &lab.runtime).await.unwrap();
+    let mounted = lab.mount("one").await;
+    mounted.create("/a").await.unwrap().close().await.unwrap();
+    mounted.unmount().await.unwrap();
+    lab.array.refuse(&lab.name, Primitive::Ats, true);
+    let refused = Datastore::format(&disk, &options, &lab.runtime).await;
+    assert!(matches!(refused, Err(DatastoreError::Disk(error)) if error.is_refusal()), "neither RESERVE nor ATS");
+}
+
 /// Performs a heartbeat of host "one" but loses its answer, then cuts the path until this time.
 struct LostBeat(std::time::Instant);
 
