@@ -192,6 +192,11 @@ pub struct PodReplication {
     pub usec_until_reported: Option<u64>,
     /// Commands of hosts that wait for the pod.
     pub waiting_commands: u64,
+    /// Bytes that copies from outside have brought into the pod by way of this array, since its
+    /// start.
+    pub copied_bytes: u64,
+    /// Those of them that have crossed the link, because the other array did not have them.
+    pub crossed_bytes: u64,
     /// Recent events, the newest last.
     pub events: Vec<PodReplicationEvent>,
 }

@@ -90,7 +90,7 @@ struct Stage {
     kept: KeptChunks,
 }
 
-/// Bytes of copies into pods since the array has started.
+/// Bytes of copies into a pod by way of this array, since the array has started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopiedBytes {
     /// Bytes that hosts have copied this way.
@@ -113,8 +113,7 @@ pub(crate) struct Exchange {
     filling: Mutex<Fillings>,
     /// Places of copied chunks in volumes of pods.
     places: Mutex<Places>,
-    copied: AtomicU64,
-    crossed: AtomicU64,
+    bytes: Mutex<BTreeMap<StreamId, CopiedBytes>>,
     /// Chunks are looked at from this time of the lease clock on.
     expires: Mutex<Duration>,
 }
@@ -135,16 +134,21 @@ impl Exchange {
             next: AtomicU64::new(0),
             filling: Mutex::default(),
             places: Mutex::default(),
-            copied: AtomicU64::new(0),
-            crossed: AtomicU64::new(0),
+            bytes: Mutex::default(),
             expires: Mutex::default(),
         })
     }
 
-    /// Returns the bytes that were copied.
-    pub(crate) fn bytes(&self) -> CopiedBytes {
-        let load = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
-        CopiedBytes { copied: load(&self.copied), crossed: load(&self.crossed) }
+    /// Returns the bytes that were copied into a pod.
+    pub(crate) fn bytes(&self, stream: StreamId) -> CopiedBytes {
+        self.bytes.lock().get(&stream).copied().unwrap_or_default()
+    }
+
+    fn count(&self, stream: StreamId, copied: u64, crossed: u64) {
+        let mut bytes = self.bytes.lock();
+        let counted = bytes.entry(stream).or_default();
+        counted.copied += copied;
+        counted.crossed += crossed;
     }
 
     /// Copies a chunk if its pod serves at both arrays; `then` receives the end. Returns false if
@@ -175,7 +179,7 @@ impl Exchange {
         self.release(stage, at, is_unknown);
         match result {
             Ok(_) => {
-                self.copied.fetch_add(chunk.from.bytes(), Ordering::Relaxed);
+                self.count(handle.stream, chunk.from.bytes(), 0);
                 Outcome::Done
             }
             // Another period has begun.
@@ -274,7 +278,7 @@ impl Exchange {
         let pieces = content.data.chunks_exact(PIECE_BYTES).enumerate().filter(|(at, _)| is_wanted(*at));
         let wanted: Vec<&[u8]> = pieces.map(|(_, piece)| piece).collect();
         wanted.chunks(PIECES_PER_MESSAGE).all(|part| {
-            self.crossed.fetch_add((part.len() * PIECE_BYTES) as u64, Ordering::Relaxed);
+            self.count(handle.stream, 0, (part.len() * PIECE_BYTES) as u64);
             self.send(handle, link, number, &CopyMessage::Pieces(part.concat().into()))
         })
     }
@@ -326,6 +330,7 @@ impl Exchange {
     /// A pod has ended at this array.
     pub(crate) fn forget_pod(&self, stream: StreamId) {
         self.stages.lock().remove(&stream);
+        self.bytes.lock().remove(&stream);
     }
 
     /// A session of the link has ended.

@@ -236,10 +236,10 @@ impl Pods {
         Some((handle, link))
     }
 
-    /// Returns the bytes that copies have brought into pods which both arrays serve, and those that
-    /// have crossed the link for them.
-    pub fn copied(&self) -> CopiedBytes {
-        self.exchange.bytes()
+    /// Returns the bytes that copies have brought into a pod by way of this array, while both
+    /// arrays served it, and those that have crossed the link for them.
+    pub fn copied(&self, stream: StreamId) -> CopiedBytes {
+        self.exchange.bytes(stream)
     }
 
     fn handle(&self, stream: StreamId) -> Result<Arc<PodHandle>, PodError> {

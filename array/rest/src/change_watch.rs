@@ -94,6 +94,7 @@ fn without_figures(view: &PodView) -> PodView {
         seconds_left: None,
         flow: None,
         waiting_commands: 0,
+        copied: (0, 0),
         ..view.clone()
     };
     for array in &mut view.arrays {

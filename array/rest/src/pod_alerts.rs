@@ -209,6 +209,7 @@ mod tests {
             behind_bytes: None,
             seconds_left: None,
             waiting_commands: 0,
+            copied: (0, 0),
             flow: None,
             different: None,
             risk: None,

@@ -183,6 +183,9 @@ pub struct PodView {
     pub seconds_left: Option<u64>,
     /// Commands of hosts that wait for the pod.
     pub waiting_commands: u64,
+    /// Bytes that EXTENDED COPY has brought into the pod by way of this array since its start, and
+    /// those of them that have crossed the link because the other array did not have them.
+    pub copied: (u64, u64),
     /// The stream of changes, if it runs.
     pub flow: Option<PodFlow>,
     /// Bytes that differ between the arrays, and when the first difference was found, in

@@ -59,6 +59,8 @@ fn show(state: &CatalogState, pod: &Pod, view: &PodView) -> PodReplication {
         usec_until_durable: view.flow.and_then(|flow| flow.latency_us).map(|(own, _)| own),
         usec_until_reported: view.flow.and_then(|flow| flow.latency_us).map(|(_, peer)| peer),
         waiting_commands: view.waiting_commands,
+        copied_bytes: view.copied.0,
+        crossed_bytes: view.copied.1,
         events: events.collect(),
     }
 }

@@ -2368,6 +2368,15 @@ export interface PodReplication {
    */
   behind_bytes: number | null;
   /**
+   * Bytes that copies from outside have brought into the pod by way of this array, since its
+   * start.
+   */
+  copied_bytes: number;
+  /**
+   * Those of them that have crossed the link, because the other array did not have them.
+   */
+  crossed_bytes: number;
+  /**
    * Recent events, the newest last.
    */
   events: PodReplicationEvent[];

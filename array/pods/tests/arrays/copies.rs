@@ -63,9 +63,9 @@ async fn only_pieces_that_the_peer_lacks_cross() {
         }
     }
     pair.assert_equal().await;
-    let counted = pair.sites[0].running().pods.copied();
+    let counted = pair.sites[0].running().pods.copied(stream());
     assert_eq!((counted.copied, counted.crossed), (2 * BLOCKS * LBA_BYTES, BLOCKS * LBA_BYTES));
-    let counted = pair.sites[1].running().pods.copied();
+    let counted = pair.sites[1].running().pods.copied(stream());
     assert_eq!((counted.copied, counted.crossed), (2 * BLOCKS * LBA_BYTES, 0));
     // Neither array has stored the content again.
     for site in &pair.sites {

@@ -123,6 +123,7 @@ pub(super) fn in_step() -> PodView {
         behind_bytes: None,
         seconds_left: None,
         waiting_commands: 0,
+        copied: (0, 0),
         flow: None,
         different: None,
         risk: None,
@@ -178,6 +179,7 @@ fn replication_names_state_and_cause() {
     let mut view = in_step();
     view.state = PodState::Paused;
     view.waiting_commands = 7;
+    view.copied = (3 << 20, 1 << 20);
     view.waits_for = Some(PodWait { event: PodWaitEvent::PeerThatMayContinue, since_ms: 61_000 });
     view.events.push((60_000, PodEvent::PeerSilent));
     let (rest, double, _) = stretched(view);
@@ -198,6 +200,8 @@ fn replication_names_state_and_cause() {
         ("seconds_left", Value::Null),
         ("unheard_records", Value::Null),
         ("waiting_commands", json!(7)),
+        ("copied_bytes", json!(3 << 20)),
+        ("crossed_bytes", json!(1 << 20)),
     ] {
         assert_eq!(found[field], value, "{field}");
     }
@@ -389,7 +393,7 @@ fn changed_pods_are_reported_to_streams() {
     let before = last(&app);
     let change = |edit: &dyn Fn(&mut PodView)| edit(double.view.lock().as_mut().unwrap());
     change(&|view| (view.rtt_us, view.behind_bytes, view.waiting_commands) = (Some(5), Some(6), 7));
-    change(&|view| view.seconds_left = Some(8));
+    change(&|view| (view.seconds_left, view.copied) = (Some(8), (9, 9)));
     app.read_performance(3);
     assert_eq!(last(&app), before, "figures of the moment are no change");
     change(&|view| view.state = PodState::Paused);

@@ -133,9 +133,10 @@ impl PodControl for StretchedPods {
         let view = view(&(own.id.clone(), own.name.clone()), stretch, &status, link.as_ref(), refusal);
         let is_promotable =
             matches!(view.state, PodState::Paused | PodState::Lost | PodState::Hurt | PodState::Diverged);
+        let copied = self.pods()?.copied(stretch.stream());
         let risk = is_promotable.then(|| Self::risk_of(&status, stretch));
         let forgettable = status.is_peer_without && !status.is_in_step && !status.is_alone;
-        Some(PodView { different, risk, is_forgettable: forgettable, ..view })
+        Some(PodView { different, risk, is_forgettable: forgettable, copied: (copied.copied, copied.crossed), ..view })
     }
 
     fn stretch(&self, pod: &Pod, array: &str, mediator: Option<&str>) -> Result<(), PodControlError> {
@@ -321,11 +322,10 @@ fn view(
     link: Option<&LinkConnection>,
     refusal: Option<String>,
 ) -> PodView {
-    let now = now_ms();
     let state = state_of(status);
     let (own, peer) = parts_of(state);
     let is_sequencer = status.is_sequencer && matches!(status.role, Role::Sync | Role::Solo);
-    let ago = |time: Duration| now.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let ago = |time: Duration| now_ms().saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let progress = status.resync.and_then(|(sent, total)| (total > 0).then(|| (sent as f64 / total as f64).min(1.0)));
     let mediator = match (&stretch.mediator, &status.mediator_problem) {
         (None, _) => MediatorState::Unknown,
@@ -377,6 +377,7 @@ fn view(
         behind_bytes: status.resync.map(|(sent, total)| total.saturating_sub(sent)),
         seconds_left: status.resync_left.map(|left| left.as_secs()),
         waiting_commands: status.waiting as u64,
+        copied: (0, 0),
         flow: flow_of(status),
         different: None,
         risk: None,
