@@ -2,7 +2,7 @@
 //! crash ends the tasks and sessions of a host between two of their steps.
 
 use crate::oracle::{Oracle, ProcessId};
-use crate::workload::{HostProcess, Workload, format};
+use crate::workload::{HostProcess, Workload, format, retry};
 use datastore::{CheckReport, Datastore, DatastoreError, MountOptions, Runtime, Task, Timing, TokioRuntime, check};
 use multipath::{DeviceError, SharedDisk};
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ pub type Connect =
 pub struct Torture {
     /// Seed of the hosts' operations. The result also depends on timing.
     pub seed: u64,
-    /// Number of hosts, 1 to 63. One slot is reserved for the final check.
+    /// Number of hosts, 1 to 64.
     pub hosts: usize,
     /// Duration.
     pub time: Duration,
@@ -112,7 +112,7 @@ impl Torture {
     /// Formats the LUN (its content is lost), runs the hosts, and checks the result.
     pub async fn run(&self, connect: Connect) -> Result<TortureOutcome, DatastoreError> {
         let oracle = Arc::new(Oracle::default());
-        let hosts = self.hosts.clamp(1, datastore::MAX_HOSTS - 1);
+        let hosts = self.hosts.clamp(1, datastore::MAX_HOSTS);
         let run = Arc::new(Run {
             torture: self.clone(),
             connect,
@@ -213,7 +213,10 @@ impl Run {
     async fn verify(&self) -> Result<CheckReport, DatastoreError> {
         let disk = (self.connect)(usize::MAX).await?;
         let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
-        let datastore = Datastore::mount(Arc::clone(&disk), &self.options("check"), Arc::clone(&runtime)).await?;
+        let options = self.options("check");
+        // Hosts that died last have their slots until their leases expire.
+        let mount = || Datastore::mount(Arc::clone(&disk), &options, Arc::clone(&runtime));
+        let datastore = retry(&runtime, || Box::pin(mount())).await?;
         self.workload.verify(&datastore, &runtime).await?;
         datastore.unmount().await?;
         check(&disk, &runtime).await

@@ -127,15 +127,15 @@ pub(crate) async fn format(disk: &Arc<dyn SharedDisk>, runtime: &Arc<dyn Runtime
     retry(runtime, || Box::pin(async move { format().await.map(|_| ()) })).await
 }
 
-/// Retries an operation that another host's lock prevents, until the lease of any dead host has
-/// expired.
-async fn retry<'a, T>(
+/// Retries an operation that another host's lock or slot prevents, until the lease of any dead
+/// host has expired.
+pub(crate) async fn retry<'a, T>(
     runtime: &Arc<dyn Runtime>,
     operation: impl Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>,
 ) -> Result<T> {
     for _ in 0..120 {
         match operation().await {
-            Err(DatastoreError::Locked { .. } | DatastoreError::Busy) => {
+            Err(DatastoreError::Locked { .. } | DatastoreError::Busy | DatastoreError::NoSlot) => {
                 runtime.sleep(Duration::from_millis(500)).await;
             }
             Err(DatastoreError::Disk(error)) if error.is_in_doubt() => runtime.sleep(Duration::from_millis(500)).await,

@@ -17,11 +17,12 @@ use std::time::Duration;
 /// Options of the verb.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DatastoreTortureArgs {
-    /// LUN to use (iscsi://host[:port]/iqn/lun); its content is lost
-    #[arg(long)]
-    url: Url,
+    /// LUN to use (iscsi://host[:port]/iqn/lun); its content is lost. Repeat it for several paths,
+    /// also to the two arrays of a pod
+    #[arg(long, required = true)]
+    url: Vec<Url>,
     /// Number of hosts, each with its own sessions
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=63))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     hosts: u16,
     /// Duration in seconds
     #[arg(long, default_value_t = 300)]
@@ -90,13 +91,12 @@ pub(crate) async fn torture(args: &DatastoreTortureArgs) -> Result<(), Failure> 
 
 /// Returns a function that opens the LUN for a host.
 fn connect(args: &DatastoreTortureArgs) -> Result<Connect, Failure> {
-    let config = args.connection.config(&args.url)?;
-    let lun = args.url.lun;
+    let path = |url: &Url| Ok(PathConfig { config: args.connection.config(url)?, lun: url.lun });
+    let paths: Vec<PathConfig> = args.url.iter().map(path).collect::<Result<_, Failure>>()?;
     Ok(Arc::new(move |_| {
         // All hosts use the same initiator name; the target sees each session as a separate nexus.
-        let config = config.clone();
+        let paths = paths.clone();
         Box::pin(async move {
-            let paths = vec![PathConfig { config, lun }];
             let disk = IscsiDisk::open(paths, DiskOptions::default()).await.map_err(|_| DeviceError::PathsDown)?;
             Ok(Arc::new(disk) as Arc<dyn SharedDisk>)
         })
