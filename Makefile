@@ -11,6 +11,7 @@
 #   make serve            run an array in ./out/array, in the foreground     (DATA=..., ARGS='--write-cache')
 #   make bench            measure the engine's budgets, and Ibid beside tgt end to end  (ARGS='--before DIR --profile')
 #   make lab              repeat the published experiments, and write a report  (SCALE=paper, ARGS='--target iscsi://...')
+#   make lab-pair         the experiments L12 and L13 on two arrays, 4 ms apart  (SCALE=small, REPEAT=1)
 #   make reduction        measure data reduction: Debian trees, clones, a database   (ARGS=--slice: seconds)
 #   make book             build the pages of docs/ as a book, in $(OUT)/book
 #   make lint             check formatting, clippy, and the project's rules
@@ -28,6 +29,7 @@
 #   make soak             the outside tests at full size (10 GiB copies, a 1 TiB volume, 200 kills)
 #   make datastore-soak   64 simulated hosts on one datastore, 10 000 lock operations each; 16 hosts over iSCSI, 5 minutes (SEED=...)
 #   make pod-soak         a pod on two arrays under a verifying load: kills, stopped processes, cuts, a lost mediator   (ROUNDS=..., SEED=...)
+#   make pod-torture      64 hosts on one datastore through both arrays of a pod, an array killed every 20 s   (SECS=..., SEED=...)
 #   make pod-soak-linux   the same with a Linux guest and its multipath as the host, 100 faults   (ROUNDS=..., SEED=...)
 #   make pods-model       the pod protocol: large bounds, planted bugs, 200 000 histories (about 30 minutes, 12 GB of memory)
 #   make fresh            `make demo` on minimal Debian 12, 13 and Ubuntu 24.04, in chroots   (ARGS='--setup-only debian-13')
@@ -55,6 +57,8 @@ REVISION := $(shell git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
 # Recorded in the reports of the lab.
 export IBID_REVISION := $(REVISION)
 SECS ?= 600
+lab-pair: SCALE ?= paper
+lab-pair: REPEAT ?= 3
 SCALE ?= small
 GIB ?= 16
 PREFIX ?= /usr/local
@@ -62,7 +66,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak pod-soak-linux crash-campaign pods-model fresh fuzz help
+.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lab-pair lint serve soak datastore-soak pod-soak pod-torture pod-soak-linux crash-campaign pods-model fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -144,6 +148,12 @@ lab:
 	cargo build --release --package ibid --package ibid-host
 	$(BIN)/ibid-host lab run all --scale $(SCALE) --out $(OUT)/lab $(ARGS)
 
+# L12 and L13 at the published sizes: two arrays, 4 ms apart, and a mediator.
+lab-pair:
+	@scripts/setup.sh build
+	cargo build --release --package ibid --package ibid-host
+	$(BIN)/ibid-host lab run L12 L13 --scale $(SCALE) --repeat $(REPEAT) --out $(OUT)/lab-pair $(ARGS)
+
 book:
 	@scripts/setup.sh book
 	scripts/book.py --mdbook $(OUT)/mdbook/bin/mdbook --out $(OUT)/book
@@ -187,6 +197,11 @@ pod-soak:
 	@scripts/setup.sh demo
 	cargo build --release --package ibid --package ibid-host
 	scripts/pod_soak.py --bin $(BIN) --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+pod-torture:
+	@scripts/setup.sh demo
+	cargo build --release --package ibid --package ibid-host
+	scripts/pod_torture.py --bin $(BIN) --secs $(SECS) --seed $(SEED) $(ARGS)
 
 pod-soak-linux:
 	@scripts/setup.sh test

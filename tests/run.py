@@ -10,7 +10,7 @@
   full          a full array: refusals, no loss, space that is released
   snapshots     snapshots, clones and restores, read by a host
   reduction     data reduction of a few MiB of generated data
-  lab           two published experiments, against an array and against tgt, and the report
+  lab           published experiments, against an array, against tgt and on two arrays, and the report
   faults        EIO and delays on the system calls of the data path (with strace)
   crash         SIGKILL under a verifying load, in cycles
   encryption    an array encrypted at rest: SIGKILL, and another program that decrypts it
@@ -19,7 +19,7 @@
   pods-admin    administration of such a pod: verification with damage, a full array, an old image, forced promotions
   device        a block device: second servers, mkfs, fsck, other machines (as root, with a loop device)
   esx           ESXi's commands on a simulated host
-  datastore     many hosts on one datastore, with random crashes
+  datastore     many hosts on one datastore, with random crashes, also through both arrays of a pod
   hosts         commands of several hosts: refusals, kill -9, Ctrl-C, array outages, NBD, and a campaign
   management    py-pure-client: flows, and every call that reads; modules of Ansible, each twice
   console       the web console in a browser

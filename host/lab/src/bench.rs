@@ -1,10 +1,12 @@
 //! The context of an experiment: target, scale, number of repetitions, and progress display.
 
 use crate::error::LabError;
+use crate::pair::LabPair;
 use crate::target::LabTarget;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use virtual_disk::{MoverSettings, Outstanding};
@@ -60,6 +62,9 @@ pub struct LabBench {
     pub space_limit: Option<u64>,
     /// True to record the commands of one operation of experiments that can explain themselves.
     pub explain: bool,
+    /// The program `ibid` and the directory for its data, if the lab starts arrays.
+    pub(crate) own: Option<(PathBuf, Option<PathBuf>)>,
+    pair: OnceCell<LabPair>,
     /// Progress of the running experiment.
     bar: ProgressBar,
     /// Makes the names of created disks unique.
@@ -82,6 +87,8 @@ impl LabBench {
             outstanding,
             space_limit: None,
             explain: false,
+            own: None,
+            pair: OnceCell::new(),
             bar,
             serial: Cell::new(0),
         }
@@ -90,6 +97,41 @@ impl LabBench {
     /// Returns the data mover's settings that experiments start from: ESXi's defaults.
     pub(crate) fn mover(&self) -> MoverSettings {
         MoverSettings { outstanding: self.outstanding, ..MoverSettings::default() }
+    }
+
+    /// Starts two arrays unless they run.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NotPossible`] with a target that the lab has not started.
+    pub(crate) async fn start_pair(&self) -> Result<(), LabError> {
+        let Some((program, scratch)) = &self.own else {
+            return Err(LabError::NotPossible("needs two arrays, which the lab starts without --target".to_owned()));
+        };
+        if self.pair.get().is_none() {
+            self.say("starting two arrays and a mediator");
+            let start = LabPair::start(program, scratch.as_deref(), self.scale.pick("64GiB", "256GiB"));
+            let pair = Box::pin(start).await?;
+            // It was empty, and nothing else sets it.
+            let _ = self.pair.set(pair);
+        }
+        Ok(())
+    }
+
+    /// Ends the two arrays, if they run.
+    pub(crate) fn end_pair(&mut self) {
+        self.pair.take();
+    }
+
+    /// Returns the two arrays.
+    pub(crate) fn pair(&self) -> Result<&LabPair, LabError> {
+        self.pair.get().ok_or_else(|| LabError::Wrong("the two arrays do not run".to_owned()))
+    }
+
+    /// Returns the process ids of the programs that the lab has started.
+    pub(crate) fn programs(&self) -> Vec<u32> {
+        let pair = self.pair.get().map(LabPair::programs).unwrap_or_default();
+        self.target.array_process().into_iter().chain(pair).collect()
     }
 
     /// Shows that an experiment starts.

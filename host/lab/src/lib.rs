@@ -15,6 +15,7 @@ pub mod experiments;
 pub mod import;
 pub mod load;
 pub mod machine;
+pub mod pair;
 pub mod pattern;
 pub mod plot;
 mod predict;

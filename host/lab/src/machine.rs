@@ -61,34 +61,34 @@ impl MachineLoad {
 }
 
 /// A load measurement in progress.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LoadMeter {
     average: f64,
     ticks: Ticks,
-    /// Processor time of the lab and of the array that it started, in ticks.
+    /// Processor time of the lab and of the programs that it started, in ticks.
     own: u64,
-    /// Process id of that array.
-    array: Option<u32>,
+    /// Process ids of these programs.
+    programs: Vec<u32>,
 }
 
 impl LoadMeter {
     /// Starts the measurement.
-    /// `array` is the process id of the array, if the lab started it.
-    pub fn begin(array: Option<u32>) -> Self {
+    /// `programs` are the process ids of the arrays and mediators that the lab has started.
+    pub fn begin(programs: Vec<u32>) -> Self {
         let average = average(&proc("loadavg"));
-        Self { average, ticks: Ticks::parse(&proc("stat")), own: own_ticks(array), array }
+        Self { average, ticks: Ticks::parse(&proc("stat")), own: own_ticks(&programs), programs }
     }
 
     /// Returns the load since the start.
     pub fn end(&self) -> MachineLoad {
-        load(self, average(&proc("loadavg")), Ticks::parse(&proc("stat")), own_ticks(self.array))
+        load(self, average(&proc("loadavg")), Ticks::parse(&proc("stat")), own_ticks(&self.programs))
     }
 }
 
-/// Returns the processor time of this process, its ended children and the array, in ticks.
-fn own_ticks(array: Option<u32>) -> u64 {
-    let array = array.map(|id| process_cpu_ticks(&proc(&format!("{id}/stat")), 2));
-    process_cpu_ticks(&proc("self/stat"), 4) + array.unwrap_or(0)
+/// Returns the processor time of this process, its ended children and these programs, in ticks.
+fn own_ticks(programs: &[u32]) -> u64 {
+    let programs = programs.iter().map(|id| process_cpu_ticks(&proc(&format!("{id}/stat")), 2));
+    process_cpu_ticks(&proc("self/stat"), 4) + programs.sum::<u64>()
 }
 
 fn load(begin: &LoadMeter, after: f64, ticks: Ticks, own: u64) -> MachineLoad {
@@ -158,7 +158,7 @@ mod tests {
         let before = Ticks::parse("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\n");
         assert_eq!(before, Ticks { all: 1000, idle: 800, steal: 0, programs: 200 });
         let after = Ticks::parse("cpu  140 0 130 900 100 0 0 30 0 0\n");
-        let seen = load(&LoadMeter { average: 0.5, ticks: before, own: 10, array: None }, 1.5, after, 50);
+        let seen = load(&LoadMeter { average: 0.5, ticks: before, own: 10, programs: Vec::new() }, 1.5, after, 50);
         assert_eq!(after.all - before.all, 300);
         assert!((seen.busy - 100.0 / 3.0).abs() < 1e-9 && (seen.steal - 10.0).abs() < 1e-9, "{seen:?}");
         assert_eq!((seen.before, seen.after), (0.5, 1.5));
@@ -171,8 +171,13 @@ mod tests {
         assert_eq!(Ticks::parse(""), Ticks::default());
         assert_eq!(average(""), 0.0);
         assert_eq!(
-            load(&LoadMeter { average: 0.0, ticks: Ticks::default(), own: 0, array: None }, 0.0, Ticks::default(), 0)
-                .busy,
+            load(
+                &LoadMeter { average: 0.0, ticks: Ticks::default(), own: 0, programs: Vec::new() },
+                0.0,
+                Ticks::default(),
+                0
+            )
+            .busy,
             0.0
         );
     }

@@ -450,7 +450,7 @@ pub enum Ending {
 /// An experiment with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentOutcome {
-    /// `L0` to `L11`, `H8`, or `S1`.
+    /// `L0` to `L13`, `H8`, or `S1`.
     pub id: String,
     /// Name on the command line.
     pub name: String,

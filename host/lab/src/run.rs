@@ -78,6 +78,9 @@ pub async fn run(
     let is_limited = !plan.targets.is_empty() && plan.scale == LabScale::Small;
     bench.space_limit = plan.space_limit.or(is_limited.then_some(SPACE_LIMIT));
     bench.explain = plan.explain;
+    if plan.targets.is_empty() {
+        bench.own = Some((array::find_program(plan.ibid.as_deref())?, plan.scratch.clone()));
+    }
     bench.end(&space_line(&bench, &experiments));
     let mut report = LabReport {
         schema: SCHEMA,
@@ -100,8 +103,14 @@ pub async fn run(
             bench.end(&line(done));
             continue;
         }
-        let mut outcome = run_experiment(&bench, experiment).await;
-        if let Some(raw) = report.outcomes.iter().find(|outcome| outcome.id == experiments::ALL[0].id) {
+        if !experiment.is_on_two_arrays {
+            bench.end_pair();
+        }
+        let mut outcome = Box::pin(run_experiment(&bench, experiment)).await;
+        // L0 measures one array.
+        if !experiment.is_on_two_arrays
+            && let Some(raw) = report.outcomes.iter().find(|outcome| outcome.id == experiments::ALL[0].id)
+        {
             outcome.findings.predictions = predict::predict(&outcome, &raw.findings.samples);
         }
         report.outcomes.push(outcome);
@@ -230,12 +239,14 @@ async fn check_disks(target: &LabTarget, erase: bool) -> Result<(), LabError> {
 
 async fn run_experiment(bench: &LabBench, experiment: &Experiment) -> ExperimentOutcome {
     bench.begin(experiment.id);
+    let started = if experiment.is_on_two_arrays { bench.start_pair().await } else { Ok(()) };
     let silent = silent_load(bench).await;
-    let (meter, begun) = (LoadMeter::begin(bench.target.array_process()), clock::now());
+    let (meter, begun) = (LoadMeter::begin(bench.programs()), clock::now());
     let mut findings = ExperimentFindings::default();
     let least = experiment.least_space(bench);
     let short = bench.space_limit.filter(|limit| *limit < least);
     let run = async {
+        started?;
         if let Some(limit) = short {
             let [least, limit] = [least, limit].map(display::bytes);
             return Err(LabError::NotPossible(format!("needs {least} of space, --space-limit is {limit}")));
@@ -282,7 +293,7 @@ async fn silent_load(bench: &LabBench) -> Option<f64> {
     if bench.target.array_process().is_some() {
         return None;
     }
-    let meter = LoadMeter::begin(None);
+    let meter = LoadMeter::begin(Vec::new());
     tokio::time::sleep(trial::SAMPLE).await;
     Some(meter.end().foreign)
 }

@@ -5,7 +5,7 @@ use crate::error::LabError;
 use crate::load::GuestDisk;
 use crate::pattern::Pattern;
 use crate::predict::HostCommands;
-use crate::target;
+use crate::target::{self, LabTarget};
 use crate::trace::TracedDisk;
 use bytes::Bytes;
 use datastore::{Datastore, FormatOptions, Mode, MountOptions, Runtime, TokioRuntime};
@@ -125,7 +125,18 @@ impl LabDatastore {
     /// Clears disk number `at`, and creates and mounts a datastore of `bytes` (by default the whole
     /// disk).
     pub(crate) async fn format(bench: &LabBench, at: usize, host: &str, bytes: Option<u64>) -> Result<Self, LabError> {
-        let device = bench.target.open(at, host, &Statistics::default()).await?;
+        Self::format_on(bench, &bench.target, at, host, bytes).await
+    }
+
+    /// The same on a disk of another target.
+    pub(crate) async fn format_on(
+        bench: &LabBench,
+        target: &LabTarget,
+        at: usize,
+        host: &str,
+        bytes: Option<u64>,
+    ) -> Result<Self, LabError> {
+        let device = target.open(at, host, &Statistics::default()).await?;
         target::clear(device.as_ref(), HEAD_BYTES).await?;
         let shared: Arc<dyn SharedDisk> = device.clone();
         // A smaller disk is used as a whole.

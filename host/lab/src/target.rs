@@ -67,7 +67,10 @@ impl LabTarget {
             return Err(LabError::usage(message, "use URLs of one target"));
         }
         let mut session = Session::connect(&InitiatorConfig::new(&initiator("survey"), &first)).await?;
-        let named: Vec<Lun> = urls.iter().filter(|(_, named)| *named).map(|(url, _)| url.lun).collect();
+        let mut named: Vec<Lun> = urls.iter().filter(|(_, named)| *named).map(|(url, _)| url.lun).collect();
+        // Each portal names the same LUNs.
+        named.sort_unstable();
+        named.dedup();
         let luns = if named.is_empty() { ask("REPORT LUNS", session.report_luns().await)? } else { named };
         let (mut disks, mut identity) = (Vec::new(), String::new());
         for lun in luns {
@@ -101,6 +104,17 @@ impl LabTarget {
             own: own.is_some(),
         };
         Ok(Self { urls: ports, texts, disks, subject, own_array: own })
+    }
+
+    /// Adds the paths of another array that serves the same disks under the same LUNs.
+    pub(crate) fn join_array(&mut self, urls: &[String]) -> Result<(), LabError> {
+        for text in urls {
+            let url: Url = text.parse()?;
+            self.subject.portals.push(url.portal.to_string());
+            self.texts.push(text.clone());
+            self.urls.push(url);
+        }
+        Ok(())
     }
 
     /// Opens disk number `at` for the host `host`, with a path through every portal.

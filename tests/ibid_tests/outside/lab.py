@@ -1,4 +1,4 @@
-"""A slice of the lab: two experiments against an array, one against tgt; checks the report as page, JSON and CSV."""
+"""A slice of the lab: experiments against an array, tgt and a pair of arrays; checks the report as page, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -43,6 +43,45 @@ def run(lab: Lab) -> Iterator[Result]:
             assert found["figures"][0]["measured"] and found["seen"], f"{outcome['name']} has no text"
             assert found["outstanding"]["write_same"] == 64 and "WRITE SAME 64" in found["setup"], found["setup"]
         return "; ".join(f"{o['id']}: {o['findings']['figures'][0]['measured']:.1f}×" for o in report["outcomes"])
+
+    def on_two_arrays() -> str:
+        scratch = ["--scratch", str(lab.scratch("arrays"))]
+        command(
+            [
+                host.program,
+                "lab",
+                "run",
+                "L12",
+                "L13",
+                "--repeat",
+                "1",
+                "--quiet",
+                "--out",
+                str(out / "pair"),
+                *scratch,
+            ],
+            limit=600,
+        )
+        outcomes = {o["id"]: o for o in json.loads((out / "pair" / "report.json").read_text())["outcomes"]}
+        for outcome in outcomes.values():
+            assert outcome["ending"]["state"] == "done", outcome["ending"]
+            assert outcome["published"]["quotes"] and outcome["findings"]["plots"], f"{outcome['id']}: {outcome}"
+        found = outcomes["L12"]["findings"]
+        assert not [n for n in found["notes"] if n["kind"] == "unsupported"], found["notes"]
+        link = {
+            sample["case"]: sample["value"]
+            for sample in found["samples"]
+            if sample["measure"] == "link" and sample["setting"] == "XCOPY on"
+        }
+        data = 128
+        assert link["on one array"] < 1, link
+        assert 0.9 * data < link["into a pod"] < 1.3 * data, link
+        assert max(link[case] for case in ("into a pod again", "within a pod", "to another pod")) < 0.05 * data, link
+        for figure in outcomes["L13"]["findings"]["figures"][:3]:
+            limit, value = next(iter(figure["goal"].items())), figure["measured"]
+            assert value <= limit[1] if limit[0] == "at_most" else value >= limit[1], figure
+        said = "; ".join(f"{case}: {mib:.1f} MiB" for case, mib in link.items())
+        return f"{said}; both sides fell {outcomes['L13']['findings']['figures'][0]['measured']:.1f} s after UNMAP"
 
     def a_report_for_people_and_scripts() -> str:
         report = json.loads((array_out / "report.json").read_text())
@@ -135,6 +174,7 @@ def run(lab: Lab) -> Iterator[Result]:
         SUITE,
         [
             ("two experiments", against_the_array),
+            ("on two arrays", on_two_arrays),
             ("the report", a_report_for_people_and_scripts),
             ("tgt", against_tgt),
             ("a comparison", a_comparison),

@@ -272,24 +272,29 @@ impl CopyDatastores<'_> {
 
     /// Compares several parts of a copy with the template, to detect a copy of the wrong blocks.
     pub(super) async fn check(&self, copy: &Disk, what: TemplateSpec, pieces: u64) -> Result<(), LabError> {
-        const PIECE: u64 = 1 << 20;
-        let pieces = pieces.min(what.data / PIECE).max(1);
-        for piece in 0..pieces {
-            let offset = piece * (what.data / pieces) / PIECE * PIECE;
-            let length = PIECE.min(what.data - offset);
-            let found = copy.read_at(offset, length).await?;
-            if found != self.pattern.data(offset, usize::try_from(length).unwrap_or(0)) {
-                return Err(LabError::Wrong(format!("copy differs from its template at byte {offset}")));
-            }
-        }
-        if what.bytes > what.data {
-            let found = copy.read_at(what.bytes - PIECE, PIECE).await?;
-            if found.iter().any(|byte| *byte != 0) {
-                return Err(LabError::Wrong("copy has data where its template has zeros".to_owned()));
-            }
-        }
-        Ok(())
+        check(&self.pattern, copy, what, pieces).await
     }
+}
+
+/// Compares several parts of a copy with the data of its template.
+pub(super) async fn check(pattern: &Pattern, copy: &Disk, what: TemplateSpec, pieces: u64) -> Result<(), LabError> {
+    const PIECE: u64 = 1 << 20;
+    let pieces = pieces.min(what.data / PIECE).max(1);
+    for piece in 0..pieces {
+        let offset = piece * (what.data / pieces) / PIECE * PIECE;
+        let length = PIECE.min(what.data - offset);
+        let found = copy.read_at(offset, length).await?;
+        if found != pattern.data(offset, usize::try_from(length).unwrap_or(0)) {
+            return Err(LabError::Wrong(format!("copy differs from its template at byte {offset}")));
+        }
+    }
+    if what.bytes > what.data {
+        let found = copy.read_at(what.bytes - PIECE, PIECE).await?;
+        if found.iter().any(|byte| *byte != 0) {
+            return Err(LabError::Wrong("copy has data where its template has zeros".to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// Adds two counters of work.

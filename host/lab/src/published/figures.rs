@@ -9,6 +9,12 @@ pub(crate) const TERABYTE_ON_SECS: f64 = 227.0;
 /// 1 min 10 s: 1 TB with WRITE SAME (Purity 5.1).
 pub(crate) const TERABYTE_TUNED_SECS: f64 = 70.0;
 
+/// 40 GB of zeros on two arrays: without WRITE SAME, with it, and with it on one array.
+pub(crate) const PAIR_ZERO_SECS: [f64; 3] = [36.0, 16.0, 6.0];
+/// Deployments: through the host, on one array, from one array into a pod (refused there, through
+/// the host), and within a pod.
+pub(crate) const PAIR_COPY_SECS: [f64; 4] = [23.5, 4.5, 82.0, 25.0];
+
 /// Returns the published plots of one experiment.
 pub(super) fn plots(id: &str) -> Vec<Plot> {
     match id {
@@ -18,6 +24,7 @@ pub(super) fn plots(id: &str) -> Vec<Plot> {
         "L8" => vec![terabyte()],
         "L9" => vec![overhead(), filling()],
         "L11" => vec![processor()],
+        "L12" => vec![pair_zeroing(), pair_copies()],
         _ => Vec::new(),
     }
 }
@@ -101,6 +108,26 @@ fn filling() -> Plot {
             ("while it fills", Role::Without, &[2.25, 1.6]),
             ("once it is full (published for 5.0 only)", Role::With, &[0.7]),
         ],
+    )
+}
+
+fn pair_zeroing() -> Plot {
+    let [off, both, one] = PAIR_ZERO_SECS;
+    bars(
+        "A 40 GB eagerzeroedthick disk",
+        seconds(),
+        &["on two arrays", "on one array"],
+        &[("WRITE SAME off", Role::Without, &[off]), ("WRITE SAME on", Role::With, &[both, one])],
+    )
+}
+
+fn pair_copies() -> Plot {
+    let [off, one, into, within] = PAIR_COPY_SECS;
+    bars(
+        "Deploy from template at 4 ms",
+        seconds(),
+        &["on one array", "from one array into a pod (refused)", "within a pod"],
+        &[("XCOPY off", Role::Without, &[off]), ("XCOPY on", Role::With, &[one, into, within])],
     )
 }
 

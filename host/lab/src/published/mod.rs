@@ -4,7 +4,7 @@
 
 mod figures;
 
-pub(crate) use figures::{TERABYTE_OFF_SECS, TERABYTE_ON_SECS, TERABYTE_TUNED_SECS};
+pub(crate) use figures::{PAIR_COPY_SECS, PAIR_ZERO_SECS, TERABYTE_OFF_SECS, TERABYTE_ON_SECS, TERABYTE_TUNED_SECS};
 
 use crate::plot::Plot;
 use serde::Serialize;
@@ -20,6 +20,8 @@ pub enum Document {
     WriteSame,
     /// Deeper dive on vSphere UNMAP block count with Pure Storage.
     Unmap,
+    /// ActiveCluster and VAAI.
+    ActiveCluster,
 }
 
 impl Document {
@@ -29,6 +31,7 @@ impl Document {
             Self::Guide => "VMware Storage APIs for Array Integration with the Pure Storage FlashArray (2015)",
             Self::WriteSame => "What’s New in Purity 5.1: WRITE SAME Handling Improvement",
             Self::Unmap => "Deeper dive on vSphere UNMAP block count with Pure Storage",
+            Self::ActiveCluster => "ActiveCluster and VAAI",
         }
     }
 }
@@ -53,7 +56,7 @@ pub struct Published {
     pub plots: Vec<Plot>,
 }
 
-/// Returns the published part of experiment `id` (`L1` to `L11`); empty for other ids.
+/// Returns the published part of experiment `id` (`L1` to `L13`); empty for other ids.
 pub fn about(id: &str) -> Published {
     Published { quotes: quotes(id).to_vec(), plots: figures::plots(id) }
 }
@@ -70,6 +73,10 @@ const fn unmap(text: &'static str) -> Quote {
     Quote { text, document: Document::Unmap, section: "the tests" }
 }
 
+const fn active_cluster(section: &'static str, text: &'static str) -> Quote {
+    Quote { text, document: Document::ActiveCluster, section }
+}
+
 fn quotes(id: &str) -> &'static [Quote] {
     match id {
         "L1" => &BOOT_STORM,
@@ -83,6 +90,8 @@ fn quotes(id: &str) -> &'static [Quote] {
         "L9" => &FIRST_WRITES,
         "L10" => &BLOCK_COUNT,
         "L11" => &UNDER_LOAD,
+        "L12" => &TWO_ARRAYS,
+        "L13" => &BOTH_SIDES,
         "H8" => &GUEST_UNMAP,
         _ => &[],
     }
@@ -263,6 +272,46 @@ const UNDER_LOAD: [Quote; 3] = [
     ),
 ];
 
+const TWO_ARRAYS: [Quote; 5] = [
+    active_cluster(
+        "Zero Offload/WRITE SAME",
+        "It took 36 seconds to do 40 GB of eagerzeroing without WRITE SAME. Create a 40 GB EZT virtual disk with a \
+         non-ActiveCluster volume: takes 6 seconds. This time on an ActiveCluster volume: with WRITE SAME on, it takes 16 \
+         seconds.",
+    ),
+    active_cluster(
+        "Copy Offload/XCOPY",
+        "Baseline XCOPY off: about 23.5 seconds. XCOPY on, no ActiveCluster involved: 4.5 seconds.",
+    ),
+    active_cluster(
+        "XCOPY with ActiveCluster enabled on the target",
+        "XCOPY from a non-AC volume to an AC-volume: 1 minute 22 seconds. Longer than non-XCOPY. So this means that XCOPY \
+         is not on.",
+    ),
+    active_cluster(
+        "XCOPY with ActiveCluster enabled on the target and source",
+        "25 seconds. XCOPY is being used! We simply mirror the XCOPY to other side, so both sides make the metadata change \
+         and then we acknowledge. (I think my distance simulator is set at 4 ms RTT).",
+    ),
+    active_cluster(
+        "Replies",
+        "We do not currently support XCOPY across pods–whether they are stretched to the same arrays or not.",
+    ),
+];
+
+const BOTH_SIDES: [Quote; 2] = [
+    active_cluster(
+        "Space Reclamation/UNMAP",
+        "I wait for UNMAP to do its thing and then take a look at the capacity usage of that volume on both FlashArrays. \
+         UNMAP works and it definitely is passed across FlashArrays when issued to an ActiveCluster enabled volume.",
+    ),
+    active_cluster(
+        "Space Reclamation/UNMAP",
+        "The capacity usage is slightly different on each array, because each FlashArray is globally deduped, so even \
+         though the volume has the same data on each side, they might reduce differently on each array.",
+    ),
+];
+
 const GUEST_UNMAP: [Quote; 2] = [
     guide(
         "In-Guest UNMAP in ESXi 6.x",
@@ -279,14 +328,14 @@ const GUEST_UNMAP: [Quote; 2] = [
 mod tests {
     use super::*;
 
-    const IDS: [&str; 12] = ["L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "H8"];
+    const IDS: [&str; 14] = ["L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13", "H8"];
 
     #[test]
     fn every_experiment_has_published_quotes() {
         for id in IDS {
             assert!(!about(id).quotes.is_empty(), "{id}");
         }
-        assert_eq!(about("L12"), Published::default());
+        assert_eq!(about("L14"), Published::default());
     }
 
     #[test]
