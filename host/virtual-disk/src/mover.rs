@@ -2,6 +2,7 @@
 //! otherwise by reads and writes, with enough concurrent commands to keep the array busy.
 
 mod outstanding;
+mod pace;
 mod work;
 
 use crate::layout::{Joint, commands};
@@ -14,6 +15,8 @@ use esxi_host::{Setting, Settings};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use multipath::{CopyRun, DeviceError, Primitive, SharedDisk};
 pub use outstanding::Outstanding;
+use pace::Pace;
+use platform::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 pub(crate) use work::WorkMeter;
@@ -198,9 +201,12 @@ impl Mover {
             EsxiRelease::Esxi6 => limits.copy_runs.max(1),
         };
         let cut: Vec<Joint> = joints.iter().flat_map(|joint| split(joint, longest, block)).collect();
+        let pace = &Pace::new(self.settings.outstanding.xcopy);
         stream::iter(commands(&cut, most, runs, block).into_iter().map(|runs| async move {
             let bytes = runs.iter().map(|run| run.blocks).sum::<u64>() * block;
+            let (permit, begun) = (pace.begin().await, clock::now());
             self.copy_piece(source, destination, runs, bytes).await?;
+            pace.end(permit, clock::now().duration_since(begun));
             advance(bytes);
             Ok::<(), DeviceError>(())
         }))
