@@ -6,6 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Returns the time of a clock that never goes back. It is the clock of tokio's timers: in a test
 /// that pauses tokio's time, it jumps with them.
 pub fn now() -> Instant {
+    #[cfg(feature = "simulation")]
+    if let Some(now) = crate::simulation::instant() {
+        return now;
+    }
     #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
     tokio::time::Instant::now().into_std()
 }
@@ -16,6 +20,10 @@ const AWAKE: Duration = Duration::from_millis(500);
 /// Returns the time of [`now`] plus all time for which the machine was suspended (CLOCK_BOOTTIME).
 /// For leases, which expire while their holder sleeps; tokio's timers do not count that time.
 pub fn now_with_sleep() -> Instant {
+    #[cfg(feature = "simulation")]
+    if let Some(now) = crate::simulation::instant() {
+        return now;
+    }
     static ASLEEP: AtomicU64 = AtomicU64::new(0);
     let told = Duration::from_millis(ASLEEP.load(Ordering::Relaxed));
     let asleep = raw(libc::CLOCK_BOOTTIME).saturating_sub(raw(libc::CLOCK_MONOTONIC));
@@ -36,6 +44,10 @@ pub fn now_with_sleep() -> Instant {
 /// service speeds up or slows down, plus the time for which the machine was suspended. It never
 /// goes back. Only differences have a meaning.
 pub fn lease_time() -> Duration {
+    #[cfg(feature = "simulation")]
+    if let Some(now) = crate::simulation::lease_time() {
+        return now;
+    }
     static LATEST: AtomicU64 = AtomicU64::new(0);
     let asleep = raw(libc::CLOCK_BOOTTIME).saturating_sub(raw(libc::CLOCK_MONOTONIC));
     // The readings are made one after the other, so a preempted thread may see more sleep than
@@ -67,6 +79,10 @@ fn raw(clock: libc::clockid_t) -> Duration {
 
 /// Returns milliseconds since 1970, for output only, never for measuring.
 pub fn unix_millis() -> u64 {
+    #[cfg(feature = "simulation")]
+    if let Some(now) = crate::simulation::unix_millis() {
+        return now;
+    }
     #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -81,6 +97,15 @@ pub fn sharpen_waits() {
 
 /// Blocks the thread for a duration. Must not run on the threads of an async runtime.
 pub fn sleep(duration: Duration) {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::sleep(duration) {
+        return;
+    }
     #[allow(clippy::disallowed_methods, reason = "only this crate may access the outside")]
     std::thread::sleep(duration);
+}
+
+/// Returns the time that has passed since an earlier time of [`now`].
+pub fn since(earlier: Instant) -> Duration {
+    now().saturating_duration_since(earlier)
 }

@@ -15,10 +15,15 @@ pub mod machine;
 pub mod memory;
 pub mod net;
 mod page_cache;
+pub mod planted;
 pub mod process;
 pub mod random;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod supervisor;
+pub mod tasks;
 mod temporary;
+pub mod threads;
 
 pub use append::AppendFile;
 pub use disk::{DURABLE_ALIGNMENT, DirectRead, Disk, DiskError, Durability};
