@@ -48,6 +48,8 @@ pub use key::{ConnectionKey, KEY_LIFETIME, MistypedKey};
 pub use links::{KeyText, LinkConnection, LinkTest, Links, OpenError};
 pub use peer::LinkStatus;
 pub use pinned_tls::IdentityError;
+#[cfg(feature = "simulation")]
+pub use pods::SimulatedSession;
 pub use pods::{PodReceiver, PodSession, SessionEnded};
 pub use rtt::Rtt;
 pub use shared::{LocalArray, LocalArrayFn, MAX_CONNECTIONS};

@@ -9,8 +9,36 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct PodSession {
     array: Arc<str>,
-    session: Arc<Session>,
-    data: Arc<DataConnection>,
+    way: Way,
+}
+
+/// The way of the frames of a session.
+#[derive(Clone, Debug)]
+enum Way {
+    Link {
+        session: Arc<Session>,
+        data: Arc<DataConnection>,
+    },
+    /// Between arrays in one simulated world.
+    #[cfg(feature = "simulation")]
+    Simulated(Arc<dyn SimulatedSession>),
+}
+
+/// A session between arrays in one simulated world.
+#[cfg(feature = "simulation")]
+pub trait SimulatedSession: std::fmt::Debug + Send + Sync {
+    /// Returns the id of the session.
+    fn id(&self) -> [u8; 16];
+    /// Sends a frame.
+    ///
+    /// # Errors
+    ///
+    /// The session has ended.
+    fn send(&self, frame: Frame) -> Result<(), SessionEnded>;
+    /// Ends the session for a reason.
+    fn end(&self, reason: &str);
+    /// Changes once, when the session ends.
+    fn watch(&self) -> tokio::sync::watch::Receiver<bool>;
 }
 
 /// The session has ended: a frame was not sent.
@@ -19,7 +47,13 @@ pub struct SessionEnded;
 
 impl PodSession {
     pub(crate) fn new(array: &str, session: Arc<Session>, data: Arc<DataConnection>) -> Self {
-        Self { array: array.into(), session, data }
+        Self { array: array.into(), way: Way::Link { session, data } }
+    }
+
+    /// Creates a session with an array in the same simulated world.
+    #[cfg(feature = "simulation")]
+    pub fn simulated(array: &str, session: Arc<dyn SimulatedSession>) -> Self {
+        Self { array: array.into(), way: Way::Simulated(session) }
     }
 
     /// Returns the id of the other array, a UUID.
@@ -29,7 +63,11 @@ impl PodSession {
 
     /// Returns the id of the session. No two sessions have the same.
     pub fn id(&self) -> [u8; 16] {
-        self.session.id
+        match &self.way {
+            Way::Link { session, .. } => session.id,
+            #[cfg(feature = "simulation")]
+            Way::Simulated(session) => session.id(),
+        }
     }
 
     /// Queues a frame, which must be about a pod; waits for a place in the queue. Frames arrive in
@@ -39,17 +77,29 @@ impl PodSession {
     ///
     /// The session has ended. Frames before may have arrived or not.
     pub async fn send(&self, frame: Frame) -> Result<(), SessionEnded> {
-        self.data.send(frame).await.map_err(|_| SessionEnded)
+        match &self.way {
+            Way::Link { data, .. } => data.send(frame).await.map_err(|_| SessionEnded),
+            #[cfg(feature = "simulation")]
+            Way::Simulated(session) => session.send(frame),
+        }
     }
 
     /// Ends the session for a reason, which an administrator reads. The link is made again.
     pub fn end(&self, reason: &str) {
-        self.session.end(SessionEnd::Lost(reason.to_owned()));
+        match &self.way {
+            Way::Link { session, .. } => session.end(SessionEnd::Lost(reason.to_owned())),
+            #[cfg(feature = "simulation")]
+            Way::Simulated(session) => session.end(reason),
+        }
     }
 
     /// Waits until the session has ended.
     pub async fn ended(&self) {
-        self.session.ended().await;
+        match &self.way {
+            Way::Link { session, .. } => drop(session.ended().await),
+            #[cfg(feature = "simulation")]
+            Way::Simulated(session) => drop(session.watch().wait_for(|has_ended| *has_ended).await.map(|_| ())),
+        }
     }
 }
 

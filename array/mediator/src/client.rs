@@ -6,6 +6,7 @@ use pinned_tls::{Fingerprint, TlsIdentity, fingerprint};
 use platform::net::{Stream, resolve_all};
 use rustls::ClientConfig;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -51,6 +52,39 @@ pub enum CallError {
     /// The request breaks a rule of registers: epochs grow, an array names only itself.
     #[error("the mediator refused the change: epochs grow, and an array names only itself")]
     Invalid,
+}
+
+/// An answer of a mediator that is awaited.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
+
+/// The registers of a mediator, as one array uses them.
+pub trait RegisterClient: Send + Sync {
+    /// As [`MediatorClient::read`].
+    fn read(&self, pod: PodKey) -> Answer<'_, Register>;
+    /// As [`MediatorClient::create`].
+    fn create(&self, pod: PodKey, peer: Fingerprint, nonce: [u8; 16], epoch: u64) -> Answer<'_, Option<Register>>;
+    /// As [`MediatorClient::swap`].
+    fn swap(&self, pod: PodKey, expected: Register, new: Register) -> Answer<'_, Register>;
+    /// As [`MediatorClient::retire`].
+    fn retire(&self, pod: PodKey, expected: Register) -> Answer<'_, Register>;
+}
+
+impl RegisterClient for MediatorClient {
+    fn read(&self, pod: PodKey) -> Answer<'_, Register> {
+        Box::pin(self.read(pod))
+    }
+
+    fn create(&self, pod: PodKey, peer: Fingerprint, nonce: [u8; 16], epoch: u64) -> Answer<'_, Option<Register>> {
+        Box::pin(self.create(pod, peer, nonce, epoch))
+    }
+
+    fn swap(&self, pod: PodKey, expected: Register, new: Register) -> Answer<'_, Register> {
+        Box::pin(self.swap(pod, expected, new))
+    }
+
+    fn retire(&self, pod: PodKey, expected: Register) -> Answer<'_, Register> {
+        Box::pin(self.retire(pod, expected))
+    }
 }
 
 /// A mediator, as it presents itself.

@@ -13,14 +13,18 @@ pub mod fuzzing;
 mod message;
 mod register;
 mod server;
+#[cfg(feature = "simulation")]
+mod simulated;
 mod store;
 #[cfg(test)]
 mod tests;
 
-pub use client::{CallError, MediatorClient, MediatorInfo};
+pub use client::{Answer, CallError, MediatorClient, MediatorInfo, RegisterClient};
 pub use message::{Owner, PodKey, Register};
 pub use register::{Entry, Holder, MAX_REGISTERS, MAX_REGISTERS_PER_ARRAY};
 pub use server::{Mediator, StartError};
+#[cfg(feature = "simulation")]
+pub use simulated::SimulatedRegisters;
 pub use store::{IDENTITY, Store, StoreError};
 
 /// Usual port of a mediator.
