@@ -52,7 +52,7 @@ const PARTS: &[Part] = &[
     part("pinned-tls", &["platform"]),
     part("link", &["types", "platform", "pinned-tls"]),
     part("mediator", &["types", "platform", "pinned-tls"]),
-    Part { name: "replication", may_use: &["types", "wal", "engine", "link"], may_test_with: &["platform", "ondisk"] },
+    Part { name: "replication", may_use: &["types", "platform", "wal", "engine", "link"], may_test_with: &["ondisk"] },
     // The state machine of a pod.
     part("pod", &["types"]),
     Part {

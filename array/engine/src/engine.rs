@@ -51,6 +51,7 @@ use io_watch::TimedDisk;
 use log_pace::LogPace;
 use monitor::ScrubMonitor;
 use ondisk::SUPERBLOCK_AREA_BYTES;
+use platform::threads::JoinHandle;
 use platform::{Disk, DiskError, Durability, LogLimit, clock};
 use queue::Queue;
 use read_queue::Caller;
@@ -60,7 +61,6 @@ use space_watch::SpaceWatch;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use streams::Streams;
 use submitters::{Submitter, Submitters};
@@ -264,7 +264,7 @@ impl Drop for Engine {
 
 fn spawn(name: &str, shared: &Arc<Shared>, run: impl FnOnce(&Shared) + Send + 'static) -> JoinHandle<()> {
     let shared = shared.clone();
-    match std::thread::Builder::new().name(name.into()).spawn(move || run(&shared)) {
+    match platform::threads::spawn(name, move || run(&shared)) {
         Ok(thread) => thread,
         Err(error) => panic!("cannot start thread {name}: {error}"),
     }

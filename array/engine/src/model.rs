@@ -8,7 +8,7 @@ use crate::service::{
     Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag, VolumeSpace,
 };
 use bytes::{Bytes, BytesMut};
-use parking_lot::Mutex;
+use platform::threads::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

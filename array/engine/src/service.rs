@@ -10,6 +10,7 @@ pub use types::Source;
 use crate::delta_op::DeltaOp;
 use crate::stream_record::{FollowedRecord, StreamChange};
 use bytes::Bytes;
+use platform::threads::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -555,14 +556,14 @@ impl<T: BlockService + KeyValue + Maintenance> Service for T {}
 /// Submits one request and blocks until its reply. Must not run on the threads of an async
 /// runtime.
 pub fn call(service: &dyn BlockService, op: Op) -> Result<Reply, OpError> {
-    struct Once(parking_lot::Mutex<Option<Result<Reply, OpError>>>, parking_lot::Condvar);
+    struct Once(Mutex<Option<Result<Reply, OpError>>>, Condvar);
     impl Sink for Once {
         fn complete(&self, _: Tag, result: Result<Reply, OpError>) {
             *self.0.lock() = Some(result);
             self.1.notify_one();
         }
     }
-    let once = Arc::new(Once(parking_lot::Mutex::new(None), parking_lot::Condvar::new()));
+    let once = Arc::new(Once(Mutex::new(None), Condvar::new()));
     let sink: Arc<dyn Sink> = once.clone();
     service.submit(op, 0, &sink);
     service.kick();

@@ -6,7 +6,7 @@
 
 use crate::exchange::{CHUNK_BLOCKS, Chunk, Exchange, Outcome};
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
-use parking_lot::Mutex;
+use platform::threads::Mutex;
 use std::sync::{Arc, Weak};
 use types::{BlockRange, Lba, Source, VolumeId};
 

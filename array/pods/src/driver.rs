@@ -27,16 +27,15 @@ use crate::room::Room;
 use crate::status::Flow;
 use bytes::Bytes;
 use engine::{Change, DeltaOp, Op, OpError, Reply, Sink, StreamChange, Tag, call};
-use parking_lot::Mutex;
 use platform::clock;
+use platform::threads::{JoinHandle, Mutex, mpsc};
 use pod::{
     Action, Alert, BeginPeriod, Changes, Event, Facts, Hosts, Machine, Note, Ports, Process, Reads, Request, Role,
     Side, Stored, StreamDelta, StreamGate, StreamRole, Times,
 };
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use types::{Period, Position, StreamId};
 
@@ -207,8 +206,8 @@ impl Driver {
             is_over: false,
             on_over,
         };
-        let thread = std::thread::Builder::new().name("pod".to_owned());
-        let running = thread.spawn(move || driver.run()).map_err(|error| format!("no thread for the pod: {error}"))?;
+        let running = platform::threads::spawn("pod", move || driver.run());
+        let running = running.map_err(|error| format!("no thread for the pod: {error}"))?;
         Ok((handle, running))
     }
 

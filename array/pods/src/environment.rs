@@ -2,9 +2,9 @@
 
 use crate::objects::PodObjects;
 use engine::{KeyValue, Maintenance};
+use platform::tasks::Runtime;
 use replication::{Carrier, Replica};
 use std::sync::Arc;
-use tokio::runtime::Handle;
 
 /// An engine with streams, values and figures of space.
 pub trait PodEngine: Replica + KeyValue + Maintenance {}
@@ -21,5 +21,5 @@ pub struct Environment {
     /// The catalog.
     pub objects: Arc<dyn PodObjects>,
     /// Runs the requests to mediators.
-    pub runtime: Handle,
+    pub runtime: Runtime,
 }

@@ -29,15 +29,15 @@ use fillings::Fillings;
 use kept::KeptChunks;
 pub(crate) use letters::CopyMessage;
 use letters::{ChunkOffer, MAX_FORGOTTEN, PIECES_PER_MESSAGE};
-use parking_lot::Mutex;
 use pieces::{Content, MAX_PIECES, PIECE_BYTES};
 use places::Places;
 use platform::clock;
+use platform::threads::{Mutex, mpsc};
 use pod::Side;
 use pool::JobPool;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, Period, StreamId, VolumeId};
 

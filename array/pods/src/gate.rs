@@ -9,8 +9,9 @@ use crate::forward::{self, Forwards, HELD_FOR, Session, UNDECIDED, Waiting};
 use crate::message::PodMessage;
 use bytes::Bytes;
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
-use parking_lot::{Mutex, RwLock};
 use platform::clock;
+use platform::planted::is_planted;
+use platform::threads::{Mutex, MutexGuard, RwLock};
 use pod::{Arrival, Changes, Hosts, NewRequest, Next, Orderer, Ports, Reads};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -194,6 +195,9 @@ impl HostGate {
     pub(crate) fn forward_named(&self, id: RequestId) {
         let ended = self.state.lock().forwards.ordered(id);
         forward::complete(ended);
+        if is_planted("answer-forward-early") {
+            self.forward_committed(id);
+        }
     }
 
     /// Both logs hold that record.
@@ -371,7 +375,7 @@ impl HostGate {
                 decision => {
                     let Some(request) = state.held.remove(at) else { break };
                     let version = state.admit(&request, &decision);
-                    parking_lot::MutexGuard::unlocked(&mut state, || self.carry_out(request, decision, version));
+                    MutexGuard::unlocked(&mut state, || self.carry_out(request, decision, version));
                     // Others may have been ended since.
                     at = at.min(state.held.len());
                 }
@@ -402,6 +406,9 @@ impl HostGate {
     /// A session has ended: forwards of it that have not been submitted are forgotten. The follower
     /// names them again if it still wants them.
     pub(crate) fn forget_session(&self, session: Session) {
+        if is_planted("requests-outlive-session") {
+            return;
+        }
         let mut state = self.state.lock();
         let is_of = |request: &Request| request.forward.is_some_and(|(of, _)| of == session);
         let forgotten: Vec<Tag> = state.held.iter().filter(|held| is_of(held)).map(|held| held.tag).collect();
@@ -485,7 +492,7 @@ impl State {
     fn allows_reads(&self) -> bool {
         match self.hosts.reads {
             Reads::Always => true,
-            Reads::Until(end) => clock::lease_time() < end,
+            Reads::Until(end) => clock::lease_time() < end || is_planted("read-without-lease"),
             Reads::Never => false,
         }
     }
@@ -510,7 +517,9 @@ impl State {
             (Kind::Objects, _) if self.lags => Decision::Fail(OpError::Transition(LAGS)),
             (Kind::Objects, _) if self.holds_objects => Decision::Hold,
             // Its session has ended, or the arrays begin again.
-            _ if request.forward.is_some_and(|(session, _)| Some(session) != self.accepts) => {
+            _ if request.forward.is_some_and(|(session, _)| Some(session) != self.accepts)
+                && !is_planted("requests-outlive-session") =>
+            {
                 Decision::Fail(OpError::Transition(UNDECIDED))
             }
             _ if waits_behind => Decision::Hold,

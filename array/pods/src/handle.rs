@@ -9,12 +9,12 @@ use crate::registrar::PodRegister;
 use crate::status::PodStatus;
 use bytes::Bytes;
 use engine::{Change, Op, OpError, Reply, call};
-use parking_lot::Mutex;
 use platform::clock;
+use platform::threads::{Mutex, mpsc};
 use pod::{Action, Answer, Changes, Event, Machine, Note, Request, Role, Side};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use types::{Period, Position, StreamId};
 

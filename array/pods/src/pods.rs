@@ -18,13 +18,12 @@ use crate::status::PodStatus;
 use crate::verify::Verifier;
 use bytes::Bytes;
 use engine::{BlockService, Change, Op, OpError, Reply, Sink, Tag, call};
-use parking_lot::{Mutex, RwLock};
+use platform::threads::{JoinHandle, Mutex, RwLock, mpsc};
 use pod::{Next, Request, Side, Stored};
 use replication::CarrierOwner;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use thiserror::Error;
 use types::{Period, Position, RequestId, StreamId};
@@ -209,7 +208,7 @@ impl Pods {
         }
         let since = platform::clock::now();
         while !engine.stream_status(stream).is_some_and(|status| status.is_ready) {
-            if since.elapsed() > PATIENCE {
+            if platform::clock::since(since) > PATIENCE {
                 return Err(PodError::Failed("the engine has not stored the stream in time".to_owned()));
             }
             platform::clock::sleep(Duration::from_millis(2));
@@ -320,7 +319,7 @@ impl Pods {
         let (reply, _answers) = mpsc::channel();
         pods.iter().for_each(|handle| handle.give(Input::Request(Request::Resign, reply.clone())));
         let since = platform::clock::now();
-        while pods.iter().any(|handle| handle.is_in_step()) && since.elapsed() < patience {
+        while pods.iter().any(|handle| handle.is_in_step()) && platform::clock::since(since) < patience {
             platform::clock::sleep(Duration::from_millis(5));
         }
     }
@@ -403,8 +402,7 @@ impl Pods {
     fn start_helpers(&self) {
         let run = |name: &str, work: fn(&Self)| {
             let pods = self.this.clone();
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            let started = thread.spawn(move || {
+            let started = platform::threads::spawn(name, move || {
                 while let Some(pods) = pods.upgrade().filter(|pods| !pods.has_ended.load(Ordering::Relaxed)) {
                     work(&pods);
                     let pause = if pods.pods.read().is_empty() { IDLE_PAUSE } else { HELPER_PAUSE };

@@ -2,10 +2,9 @@
 //! on two arrays yet.
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use platform::threads::{Mutex, mpsc};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
 /// Questions that are answered at a time; others get no answer.
 const MOST_ANSWERED: usize = 8;

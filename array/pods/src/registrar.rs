@@ -1,12 +1,12 @@
 //! The register of a pod: questions of the state machine to the mediator.
 
-use mediator::{CallError, MediatorClient, PodKey, Register as Held};
-use parking_lot::Mutex;
+use mediator::{CallError, PodKey, Register as Held, RegisterClient};
 use pinned_tls::Fingerprint;
+use platform::tasks::Runtime;
+use platform::threads::Mutex;
 use pod::{Answer, Epoch, Owner, Question, Register, Side};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 /// Pause between two attempts to make the register.
 const RETRY: Duration = Duration::from_secs(1);
@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct PodRegister {
     /// Its client.
-    pub client: Arc<MediatorClient>,
+    pub client: Arc<dyn RegisterClient>,
     /// First half of the mediator's instance.
     pub instance: u64,
     /// Key of the pod.
@@ -29,13 +29,13 @@ pub struct PodRegister {
 pub(crate) struct Registrar {
     register: PodRegister,
     side: Side,
-    runtime: Handle,
+    runtime: Runtime,
     problem: Arc<Mutex<Option<String>>>,
 }
 
 impl Registrar {
     /// Begins to use a mediator. The register is made with the other array.
-    pub(crate) fn start(register: PodRegister, side: Side, runtime: Handle) -> Self {
+    pub(crate) fn start(register: PodRegister, side: Side, runtime: Runtime) -> Self {
         let registrar = Self { register, side, runtime, problem: Arc::default() };
         let (client, key, peer) = (registrar.register.client.clone(), registrar.register.key, registrar.register.peer);
         let problem = Arc::downgrade(&registrar.problem);
@@ -51,7 +51,7 @@ impl Registrar {
                     Err(error) => *problem.lock() = Some(error.to_string()),
                 }
                 drop(problem);
-                tokio::time::sleep(RETRY).await;
+                platform::tasks::sleep(RETRY).await;
             }
         });
         registrar

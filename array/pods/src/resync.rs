@@ -1,7 +1,7 @@
 //! The worker of a source: sends the blocks that the peer lacks.
 
 use engine::{DeltaOp, ExtentState, Op, OpError, Reply, Sink, Tag, call};
-use parking_lot::{Condvar, Mutex};
+use platform::threads::{Condvar, Mutex};
 use replication::Replica;
 use std::io;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Resync {
     pub(crate) fn start(engine: Arc<dyn Replica>, stream: StreamId, period: Period) -> io::Result<Self> {
         let (stop, progress) = (Arc::<AtomicBool>::default(), Arc::<Progress>::default());
         let worker = Worker { engine, stream, period, stop: stop.clone(), progress: progress.clone() };
-        std::thread::Builder::new().name("resync".to_owned()).spawn(move || worker.run())?;
+        platform::threads::spawn("resync", move || worker.run())?;
         Ok(Self { stop, progress })
     }
 }

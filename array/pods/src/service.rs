@@ -7,7 +7,7 @@ use crate::gate::{HostGate, Notify};
 use engine::{
     BlockService, Health, KeyValue, Maintenance, Op, OpError, Owner, PoolSpace, Sink, SpaceByFamily, Tag, VolumeSpace,
 };
-use parking_lot::RwLock;
+use platform::threads::RwLock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;

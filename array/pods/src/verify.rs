@@ -16,8 +16,8 @@ use crate::objects::PodObjects;
 use crate::persist;
 use bytes::Bytes;
 use engine::{Change, Op, OpError, call};
-use parking_lot::{Condvar, Mutex};
 use platform::clock;
+use platform::threads::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -146,7 +146,7 @@ impl Verifier {
             answered: Condvar::new(),
         });
         let work = Work { verifier: self.clone(), run: run.clone(), stream, pod, seed: random()?, has_found: false };
-        let thread = std::thread::Builder::new().name("pod-verify".to_owned()).spawn(move || work.run());
+        let thread = platform::threads::spawn("pod-verify", move || work.run());
         thread.map_err(|error| format!("no thread for it: {error}"))?;
         runs.insert(stream, run);
         Ok(())

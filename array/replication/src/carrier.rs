@@ -6,9 +6,9 @@ use crate::receiving::Receiving;
 use crate::streams::{AttachError, CarrierStatus, Run, Streams};
 use bytes::Bytes;
 use engine::{BlockService, Change, Role, StreamEvent, StreamService, StreamSink};
-use parking_lot::Mutex;
+use platform::tasks::Runtime;
+use platform::threads::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
-use tokio::runtime::Handle;
 use types::{Period, Position, RequestId, StreamId};
 
 /// An engine with streams.
@@ -81,7 +81,7 @@ pub struct Carrier {
     receiving: Mutex<Receiving>,
     /// Held while a record passes to the engine, and while a stream is attached. No event takes it.
     order: Mutex<()>,
-    runtime: Handle,
+    runtime: Runtime,
 }
 
 /// Receives the events of the engine. The engine must not keep its carrier, which keeps the engine.
@@ -99,7 +99,8 @@ impl Carrier {
     /// Creates a carrier, and makes it the receiver of the engine's events. It also has to become
     /// the receiver of the link's frames ([`link::Links::set_pod_receiver`]). Its tasks run on
     /// `runtime`.
-    pub fn new(engine: Arc<dyn Replica>, runtime: Handle) -> Arc<Self> {
+    pub fn new(engine: Arc<dyn Replica>, runtime: impl Into<Runtime>) -> Arc<Self> {
+        let runtime = runtime.into();
         let carrier = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             engine: engine.clone(),

@@ -5,7 +5,7 @@ use crate::wire::{credit_frame, durable_frame, message_frames, record_frames};
 use bytes::Bytes;
 use engine::{Credit, StreamRecord};
 use link::{PodSession, SessionEnded};
-use parking_lot::Mutex;
+use platform::threads::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! Times the I/O of the engine's threads, so that a drive that no longer answers is reported.
 
 use crate::service::SlowIo;
-use parking_lot::Mutex;
+use platform::threads::Mutex;
 use platform::{DirectRead, Disk, DiskError, Durability, clock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

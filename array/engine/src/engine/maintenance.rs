@@ -4,8 +4,8 @@ use super::Shared;
 use crate::machine::{Core, PinnedCheckpoint, TaskId};
 use crate::service::{FamilySpace, OpError, Owner, SpaceByFamily};
 use fsck::{Checkpoint, FsckFindings};
-use parking_lot::Mutex;
 use platform::clock;
+use platform::threads::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use types::VolumeId;
@@ -85,7 +85,7 @@ impl Shared {
         let waiter = self.inner.lock().core.space_waiter();
         let mut waiting = waiting.lock();
         match (*waiting, waiter) {
-            (Some((id, since)), Some(waiter)) if id == waiter => since.elapsed() >= PATIENCE,
+            (Some((id, since)), Some(waiter)) if id == waiter => clock::since(since) >= PATIENCE,
             (_, waiter) => {
                 *waiting = waiter.map(|waiter| (waiter, clock::now()));
                 false

@@ -3,7 +3,7 @@
 use super::read_errors::{ReadErrors, described};
 use crate::service::{Damage, Health, OpError};
 use fsck::UnreadableRanges;
-use parking_lot::{Condvar, Mutex};
+use platform::threads::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

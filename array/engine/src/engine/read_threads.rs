@@ -91,7 +91,7 @@ impl Shared {
             return;
         }
         let Some(shared) = self.this.upgrade() else { return self.reads.queue.not_started() };
-        let thread = std::thread::Builder::new().name("ibid-read".into()).spawn(move || shared.serve_reads());
+        let thread = platform::threads::spawn("ibid-read", move || shared.serve_reads());
         match thread {
             Ok(thread) => self.reads.threads.lock().push(thread),
             Err(error) => {

@@ -4,11 +4,10 @@ use super::read_queue::{Limit, ReadQueue};
 use super::read_trial::ReadTrial;
 use super::submitters::Submitter;
 use crate::machine::{Io, IoId, Place, PlaceRead, ReadPlan, TaskId};
-use parking_lot::Mutex;
 use platform::clock;
+use platform::threads::{JoinHandle, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Threads that are started with the engine.

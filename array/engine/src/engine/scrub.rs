@@ -143,7 +143,7 @@ impl Shared {
             read_or_zero(&*self.disk, at, part);
             self.monitor.add_scrubbed(part.len() as u64);
             let due = Duration::from_secs_f64(part.len() as f64 / bytes_per_second as f64);
-            if let Some(left) = due.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
+            if let Some(left) = due.checked_sub(clock::since(began)).filter(|left| !left.is_zero()) {
                 self.monitor.pause(left);
             }
             if self.must_end_scans() {

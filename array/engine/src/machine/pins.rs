@@ -1,6 +1,6 @@
 //! Pins of a whole checkpoint, which can be revoked.
 
-use parking_lot::Mutex;
+use platform::threads::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

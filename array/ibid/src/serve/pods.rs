@@ -119,7 +119,7 @@ impl StretchedPods {
         *self.target.lock() = Some(target);
         let carrier = Carrier::new(engine.clone(), Handle::current());
         let environment =
-            Environment { engine, carrier: carrier.clone(), objects: self.clone(), runtime: Handle::current() };
+            Environment { engine, carrier: carrier.clone(), objects: self.clone(), runtime: Handle::current().into() };
         let pods = Pods::new(environment, self.clone(), service);
         *self.pods.write() = Some(pods);
         self.links.set_pod_receiver(carrier);

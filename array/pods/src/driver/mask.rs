@@ -7,6 +7,7 @@ use crate::handle::{Input, LinkSession};
 use crate::mask::{MaskReader, MaskTaking, divide, is_whole, whole_volume};
 use crate::message::{MASK_PART, MaskPart, PodMessage};
 use engine::{DeltaOp, Op, OpError, Reply};
+use platform::planted::is_planted;
 use pod::Event;
 use types::{StreamId, VolumeId};
 
@@ -15,7 +16,9 @@ fn own_mask(environment: &Environment, stream: StreamId) -> Vec<MaskPart> {
     let engine = &environment.engine;
     let volumes = engine.stream_volumes(stream);
     let tail = engine.stream_status(stream).and_then(|status| status.tail);
-    let (mut is_all, mut ranges) = (tail.is_none(), tail.unwrap_or_default());
+    tracing::debug!(%stream, ?tail, "the tail goes into the mask");
+    let tail = tail.map(|tail| if is_planted("mask-without-tail") { Vec::new() } else { tail });
+    let (mut is_all, mut ranges) = (tail.is_none() || is_planted("resend-all"), tail.unwrap_or_default());
     for (volume, blocks) in &volumes {
         match crate::mask::delta_of(&**engine, *volume, *blocks) {
             Ok(found) => ranges.extend(found.into_iter().map(|range| (*volume, range))),
@@ -117,7 +120,7 @@ impl Driver {
     /// Sends the mask of this array. It may take a while to read, so it has a thread of its own.
     pub(super) fn send_mask(&self, link: LinkSession, session: Session) {
         let (environment, stream, array) = (self.environment.clone(), self.handle.stream, self.handle.array.clone());
-        let sending = std::thread::Builder::new().name("pod-mask".to_owned()).spawn(move || {
+        let sending = platform::threads::spawn("pod-mask", move || {
             for part in own_mask(&environment, stream) {
                 let message = PodMessage::Mask(part).encode(session);
                 if !environment.carrier.send(&array, link, stream, message) {

@@ -1,9 +1,9 @@
 //! Jobs that block, a bounded number of them at a time.
 
-use parking_lot::Mutex;
+use platform::tasks::Runtime;
+use platform::threads::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -14,14 +14,14 @@ struct State {
 
 /// Runs jobs on threads of a runtime for work that blocks.
 pub(crate) struct JobPool {
-    runtime: Handle,
+    runtime: Runtime,
     most: usize,
     state: Arc<Mutex<State>>,
 }
 
 impl JobPool {
     /// Creates a pool that runs up to `most` jobs at a time.
-    pub(crate) fn new(runtime: Handle, most: usize) -> Self {
+    pub(crate) fn new(runtime: Runtime, most: usize) -> Self {
         Self { runtime, most, state: Arc::new(Mutex::new(State { waiting: VecDeque::new(), running: 0 })) }
     }
 

@@ -7,8 +7,9 @@ use crate::persist;
 use crate::verify::{VerifiedPod, Verifier, VerifyMessage, VerifyStatus};
 use bytes::Bytes;
 use engine::{Op, call};
+use platform::threads::mpsc;
 use pod::{Machine, Role};
-use std::sync::{Weak, mpsc};
+use std::sync::Weak;
 use types::StreamId;
 
 /// A pod that is verified.

@@ -262,7 +262,7 @@ impl Site {
             engine: engine.clone(),
             carrier: carrier.clone(),
             objects: objects.clone(),
-            runtime: Handle::current(),
+            runtime: Handle::current().into(),
         };
         let pods = Pods::new(environment, objects.clone(), service.clone());
         assert!(links.set_pod_receiver(carrier.clone()));

@@ -131,6 +131,9 @@ impl Carrier {
         if let (Some(request), Some(owner)) = (request, self.owner.get()) {
             owner.named(stream, request);
         }
+        if platform::planted::is_planted("ack-before-flush") {
+            self.streams.lock().durable(stream, period, position);
+        }
         match self.values_of(&record) {
             Ok(values) => {
                 let sink: Arc<dyn Sink> = Arc::new(followed);
@@ -182,12 +185,13 @@ impl Carrier {
 async fn lend_in(carrier: Weak<Carrier>, session: PodSession) {
     let lending = async {
         loop {
-            tokio::time::sleep(LEND_INTERVAL).await;
+            platform::tasks::sleep(LEND_INTERVAL).await;
             let Some(carrier) = carrier.upgrade() else { return };
             carrier.lend(&session, true);
         }
     };
     tokio::select! {
+        biased;
         () = lending => {}
         () = session.ended() => {}
     }

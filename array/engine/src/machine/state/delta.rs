@@ -15,6 +15,7 @@ use crate::machine::steps::UNMAP_STEP_RANGES;
 use crate::machine::volume::is_lacking;
 use blockmap::{height_for, span};
 use ondisk::WHOLE_VOLUME_BLOCKS;
+use platform::planted::is_planted;
 use rustc_hash::FxHashMap;
 use types::{BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
 use wal::{FillValue, LogOp};
@@ -60,6 +61,7 @@ impl ArrayState {
         };
         let done = done as usize;
         let is_last = match op {
+            DeltaOp::AddTail { .. } if is_planted("tail-not-in-delta") => true,
             DeltaOp::AddTail { stream, .. } => match self.streams.tail_from(*stream, done) {
                 Some(mut ranges) => step(&mut ranges, true),
                 None => step(&mut self.volumes_of(*stream).into_iter().skip(done), true),
@@ -127,6 +129,7 @@ impl<'a> Draft<'a> {
     fn change(&mut self, volume: VolumeId, range: BlockRange, mode: DeltaMode) {
         match mode {
             DeltaMode::Off => {}
+            DeltaMode::Alone if is_planted("delta-forgotten") => {}
             DeltaMode::Alone => self.add(volume, range),
             DeltaMode::Source => self.clear(volume, range),
         }
