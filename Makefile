@@ -32,6 +32,7 @@
 #   make pod-torture      64 hosts on one datastore through both arrays of a pod, an array killed every 20 s   (SECS=..., SEED=...)
 #   make pod-soak-linux   the same with a Linux guest and its multipath as the host, 100 faults   (ROUNDS=..., SEED=...)
 #   make pods-model       the pod protocol: large bounds, planted bugs, 200 000 histories (about 30 minutes, 12 GB of memory)
+#   make arrays-campaign  histories of two whole arrays in a simulated world   (HISTORIES=100000, SEED=..., ARGS='--inject BUG')
 #   make fresh            `make demo` on minimal Debian 12, 13 and Ubuntu 24.04, in chroots   (ARGS='--setup-only debian-13')
 #   make fuzz             every fuzz target in turn      (SECS=... for each; needs nightly Rust and cargo-fuzz)
 
@@ -47,6 +48,7 @@ TESTED := $(OUT)/debug
 DATA ?= out/array
 ARGS ?=
 CRASHES ?= 100000
+HISTORIES ?= 100000
 SEED ?= 1
 # A slice of the crash campaign in every test run, with seeds derived from the commit and printed.
 SLICE ?= 5000
@@ -66,7 +68,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lab-pair lint serve soak datastore-soak pod-soak pod-torture pod-soak-linux crash-campaign pods-model fresh fuzz help
+.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak pod-soak-linux crash-campaign pods-model arrays-campaign fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:
@@ -212,6 +214,11 @@ pods-model:
 	@scripts/setup.sh build
 	cargo build --release --package ibid-pods-model
 	$(BIN)/pods-model campaign
+
+arrays-campaign:
+	@scripts/setup.sh build
+	cargo build --release --package ibid-arrays-sim
+	$(BIN)/arrays-sim run --histories $(HISTORIES) --seed $(SEED) --jobs $$(nproc) $(ARGS)
 
 fresh:
 	@scripts/setup.sh fresh

@@ -124,6 +124,23 @@ const PARTS: &[Part] = &[
     part("pods-model", &["testing"]),
     part("pods-sim", &["types", "testing", "pod"]),
     part(
+        "arrays-sim",
+        &[
+            "types",
+            "platform",
+            "testing",
+            "ondisk",
+            "engine",
+            "link",
+            "replication",
+            "mediator",
+            "pod",
+            "pods",
+            "sim",
+            "pods-sim",
+        ],
+    ),
+    part(
         "bench",
         &[
             "types",

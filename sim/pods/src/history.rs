@@ -3,54 +3,64 @@
 //! The check keeps every *configuration* that explains the answers so far: the block's value, and
 //! the open writes that have taken effect.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value: the number of the write that made it, or 0.
-pub(crate) type Value = u64;
+pub type Value = u64;
 
 /// A read that was planned: the state of the history at that moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Planned {
+pub struct Planned {
     version: usize,
 }
 
 /// The history of one block.
 #[derive(Clone, Debug)]
-pub(crate) struct BlockHistory {
+pub struct BlockHistory {
     open: Vec<Value>,
     /// Writes that ended with an error and may have taken effect, or may yet. They must not take
     /// effect once a write that began after the error is answered.
     undecided: Vec<(Value, Value)>,
     configurations: BTreeSet<(Value, Vec<Value>)>,
+    /// Writes that take effect only on this value.
+    conditions: BTreeMap<Value, Value>,
     /// The values that the block may have had, after each change.
     past: Vec<BTreeSet<Value>>,
 }
 
 impl BlockHistory {
-    pub(crate) fn new() -> Self {
+    /// Creates the history of a block that was never written.
+    pub fn new() -> Self {
         let configurations: BTreeSet<_> = [(0, vec![])].into();
-        Self { open: vec![], undecided: vec![], configurations, past: vec![[0].into()] }
+        let (open, undecided, conditions) = (vec![], vec![], BTreeMap::new());
+        Self { open, undecided, configurations, conditions, past: vec![[0].into()] }
     }
 
     /// Whether some order of the writes explains every answer.
-    pub(crate) fn is_linearisable(&self) -> bool {
+    pub fn is_linearisable(&self) -> bool {
         !self.configurations.is_empty()
     }
 
     /// Returns the count of writes without an outcome.
-    pub(crate) fn open_writes(&self) -> usize {
+    pub fn open_writes(&self) -> usize {
         self.open.len()
     }
 
     /// A host sends a write.
-    pub(crate) fn invoke(&mut self, id: Value) {
+    pub fn invoke(&mut self, id: Value) {
         self.open.push(id);
         self.close();
         self.changed();
     }
 
+    /// A host sends a comparison that writes if the block has a value.
+    pub fn invoke_if(&mut self, id: Value, expected: Value) {
+        self.conditions.insert(id, expected);
+        self.invoke(id);
+    }
+
     /// A host gets GOOD for a write.
-    pub(crate) fn answer(&mut self, id: Value) {
+    pub fn answer(&mut self, id: Value) {
         self.forget(id, |has_happened| has_happened);
         let (late, open): (Vec<_>, Vec<_>) = self.undecided.iter().partition(|(_, newest)| id > *newest);
         self.undecided = open;
@@ -59,31 +69,41 @@ impl BlockHistory {
     }
 
     /// A write ends with an error. It has had no effect, and has none later.
-    pub(crate) fn refuse(&mut self, id: Value) {
+    pub fn refuse(&mut self, id: Value) {
         self.forget(id, |has_happened| !has_happened);
         self.changed();
     }
 
     /// A write ends with an error, and may have taken effect, or may yet. `newest` is the newest
     /// write so far.
-    pub(crate) fn fail(&mut self, id: Value, newest: Value) {
+    pub fn fail(&mut self, id: Value, newest: Value) {
         self.undecided.push((id, newest));
     }
 
     /// A read is planned.
-    pub(crate) fn plan(&self) -> Planned {
+    pub fn plan(&self) -> Planned {
         Planned { version: self.past.len() - 1 }
     }
 
     /// A read that was planned is answered.
-    pub(crate) fn read(&mut self, planned: Planned, value: Value) {
+    pub fn read(&mut self, planned: Planned, value: Value) {
+        self.read_one_of(planned, |read| read == value);
+    }
+
+    /// A read that was planned is answered with the content of several writes.
+    pub fn read_one_of(&mut self, planned: Planned, is_it: impl Fn(Value) -> bool) {
         if planned.version + 1 == self.past.len() {
             self.close();
-            self.configurations.retain(|(current, _)| *current == value);
+            self.configurations.retain(|(current, _)| is_it(*current));
             self.changed();
-        } else if !self.past.iter().skip(planned.version).any(|values| values.contains(&value)) {
+        } else if !self.past.iter().skip(planned.version).flatten().any(|value| is_it(*value)) {
             self.configurations.clear();
         }
+    }
+
+    /// Whether the block may have had another value at some time since a moment.
+    pub fn may_differ(&self, planned: Planned, value: Value) -> bool {
+        self.past.iter().skip(planned.version).flatten().any(|past| *past != value)
     }
 
     /// Notes the values that the block may have from now on: an open write may take effect at any
@@ -97,8 +117,9 @@ impl BlockHistory {
     /// Adds every configuration that open writes can reach.
     fn close(&mut self) {
         let mut todo: Vec<_> = self.configurations.iter().cloned().collect();
-        while let Some((_, done)) = todo.pop() {
-            for id in self.open.iter().filter(|id| !done.contains(id)) {
+        while let Some((value, done)) = todo.pop() {
+            let can_happen = |id: &&Value| self.conditions.get(id).is_none_or(|expected| *expected == value);
+            for id in self.open.iter().filter(|id| !done.contains(id)).filter(can_happen) {
                 let mut outcomes = done.clone();
                 outcomes.push(*id);
                 outcomes.sort_unstable();
@@ -121,6 +142,13 @@ impl BlockHistory {
         }
         self.open.retain(|other| *other != id);
         self.undecided.retain(|(other, _)| *other != id);
+        self.conditions.remove(&id);
+    }
+}
+
+impl Default for BlockHistory {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -186,6 +214,26 @@ mod tests {
         history.invoke(1);
         history.refuse(1);
         history.read(history.plan(), 1);
+        assert!(!history.is_linearisable());
+    }
+
+    #[test]
+    fn a_comparison_writes_on_its_value_only() {
+        let mut history = BlockHistory::new();
+        history.invoke_if(1, 7);
+        let plan = history.plan();
+        assert!(history.may_differ(plan, 7) && !history.may_differ(plan, 0));
+        let mut other = history.clone();
+        other.answer(1);
+        assert!(!other.is_linearisable(), "the block has another value");
+        history.invoke(7);
+        history.read(history.plan(), 1);
+        assert!(history.is_linearisable());
+        history.answer(7);
+        history.answer(1);
+        history.read_one_of(history.plan(), |value| value < 3);
+        assert!(history.is_linearisable());
+        history.read_one_of(history.plan(), |value| value > 3);
         assert!(!history.is_linearisable());
     }
 }

@@ -18,6 +18,7 @@ mod totals;
 mod world;
 
 pub use bug::SimBug;
+pub use history::{BlockHistory, Planned, Value};
 pub use totals::{PAUSES, Totals, Violation};
 
 use totals::Profile;
