@@ -81,6 +81,9 @@ pub struct Carrier {
     receiving: Mutex<Receiving>,
     /// Held while a record passes to the engine, and while a stream is attached. No event takes it.
     order: Mutex<()>,
+    /// Held while a session begins or ends, until the owner knows it: a session that is over must
+    /// not be the last one that the owner hears of.
+    turn: Mutex<()>,
     runtime: Runtime,
 }
 
@@ -108,6 +111,7 @@ impl Carrier {
             streams: Mutex::default(),
             receiving: Mutex::default(),
             order: Mutex::default(),
+            turn: Mutex::default(),
             runtime,
         });
         engine.set_stream_sink(Arc::new(Events(carrier.this.clone())));

@@ -16,6 +16,7 @@ const LEND_INTERVAL: Duration = Duration::from_millis(200);
 impl PodReceiver for Carrier {
     fn began(&self, session: &PodSession) {
         let (outbox, sending) = Outbox::open(session.clone());
+        let _turn = self.turn.lock();
         self.receiving.lock().began(session.id());
         let former = self.streams.lock().began(session.array(), outbox);
         self.runtime.spawn(sending);
@@ -48,6 +49,7 @@ impl PodReceiver for Carrier {
         // A frame that ends the session may follow records of other streams.
         self.batch_ended(session);
         self.receiving.lock().ended(session.id());
+        let _turn = self.turn.lock();
         let was_present = self.streams.lock().ended(session.array(), session.id());
         self.owner
             .get()
