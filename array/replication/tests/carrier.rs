@@ -72,6 +72,10 @@ async fn messages_arrive_after_the_records_before() {
     let message = data(1, 300);
     for round in 1..=10 {
         let answer = pair.submit(0, write(8, round, 300));
+        // Another thread of the engine may carry it out.
+        let statuses = || pair.sites.each_ref().map(|site| site.carrier.status(stream()).unwrap());
+        let is_sent = || matches!(statuses(), [one, other] if one.unheard.0 > 0 || other.arrived >= Position(round));
+        pair.sites[0].wait("sent", is_sent).await;
         assert!(pair.sites[0].carrier.send(beta, session, stream(), message.clone()));
         let received = tokio::time::timeout(Duration::from_secs(30), messages.recv()).await.expect("it arrives");
         assert_eq!(received, Ok(message.clone()));
