@@ -68,7 +68,7 @@ DESTDIR ?=
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lint serve soak datastore-soak pod-soak pod-soak-linux crash-campaign pods-model arrays-campaign fresh fuzz help
+.PHONY: demo pods-demo test build deb tarball install console book bench lab reduction amplification ageing deletion cleaning memory cold hostile console-speed lab-pair lint serve soak datastore-soak pod-soak pod-torture pod-soak-linux crash-campaign pods-model arrays-campaign fresh fuzz help
 .DEFAULT_GOAL := help
 
 help:

@@ -37,7 +37,7 @@ use std::time::Duration;
 /// Longest time of a history.
 const LONGEST: Duration = Duration::from_secs(600);
 /// Most steps of its threads. Usual are a hundred thousand.
-const MOST_STEPS: u64 = 5_000_000;
+const MOST_STEPS: u64 = 1_000_000;
 
 fn simulate(seed: u64, bug: Option<SimBug>, trace: Option<Trace>) -> (Arc<Totals>, Result<u64, Failure>) {
     let totals = Arc::<Totals>::default();
