@@ -100,8 +100,12 @@ impl Verifier {
         let run = self.runs.lock().get(&stream).cloned();
         match run {
             Some(run) => Some(run.status.lock().clone()),
-            None => persist::verification(&*self.engine, stream).and_then(|bytes| VerifyStatus::decode(&bytes)),
+            None => self.stored(stream),
         }
+    }
+
+    fn stored(&self, stream: StreamId) -> Option<VerifyStatus> {
+        persist::verification(&*self.engine, stream).and_then(|bytes| VerifyStatus::decode(&bytes))
     }
 
     /// Returns the bytes that are known to differ, and when the first difference was found. Cheap:
@@ -218,19 +222,21 @@ impl Verifier {
     /// Takes the outcome of a verification by the other array, if it is later than the one that is
     /// known here. Blocks.
     pub(crate) fn learn(&self, stream: StreamId, outcome: VerifyStatus) {
-        if self.status(stream).is_some_and(|own| !outcome.is_later(&own)) {
-            return;
-        }
         let run = Arc::new(Run {
             must_stop: AtomicBool::new(true),
             is_alive: AtomicBool::new(false),
-            status: Mutex::new(outcome),
+            status: Mutex::new(outcome.clone()),
             asked: Mutex::default(),
             answered: Condvar::new(),
         });
+        let stored = self.stored(stream);
         {
             let mut runs = self.runs.lock();
-            if runs.get(&stream).is_some_and(|run| run.is_alive.load(Ordering::Acquire)) {
+            let last = runs.get(&stream);
+            // Two outcomes may come at the same time.
+            let own = last.map_or(stored, |last| Some(last.status.lock().clone()));
+            let is_running = last.is_some_and(|last| last.is_alive.load(Ordering::Acquire));
+            if is_running || own.is_some_and(|own| !outcome.is_later(&own)) {
                 return;
             }
             runs.insert(stream, run.clone());
