@@ -310,6 +310,12 @@ impl Streams {
         has_failed
     }
 
+    /// True if the engine has not finished all records of a period that have arrived.
+    pub(crate) fn has_unfinished(&self, stream: StreamId, period: Period) -> bool {
+        let carried = self.streams.get(&stream).and_then(|shared| shared.carried.as_ref());
+        carried.is_some_and(|carried| carried.run.period == period && carried.unfinished.0 > 0)
+    }
+
     /// A session with an array has begun. The streams of the one before, if its end is not known
     /// yet, are detached. Returns its id then.
     pub(crate) fn began(&mut self, array: &str, outbox: Outbox) -> Option<[u8; 16]> {

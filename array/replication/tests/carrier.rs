@@ -305,6 +305,22 @@ async fn lent_room_is_reported_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn room_is_lent_anew_when_records_are_finished() {
+    const ROUNDS: u64 = 20;
+    let (site, peer) = follower().await;
+    let lent = || site.engine.stream_status(stream()).unwrap().lent.records;
+    let (begun, before) = (platform::clock::now(), lent());
+    for round in 1..=ROUNDS {
+        peer.send(record(round, &written(8))).await;
+        peer.send(Frame::of_pod(Kind::Durable, 5, 1, round.to_le_bytes().to_vec())).await;
+        site.wait("lent: the peer waits with the next record", || lent() == before + round).await;
+    }
+    // The look from time to time, each 200 ms, is for full pools and lost reports.
+    let took = platform::clock::now().duration_since(begun);
+    assert!(took < Duration::from_millis(ROUNDS * 100), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn mark_in_step_closes_the_stream() {
     let (site, peer) = follower().await;
     let mut stopped = site.stopped();

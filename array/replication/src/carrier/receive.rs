@@ -64,11 +64,13 @@ impl Carrier {
     /// that have not changed are sent again if it `repeats`.
     fn lend(&self, session: &PodSession, repeats: bool) {
         let followed = self.streams.lock().followed_in(session.id());
-        for (stream, period) in followed {
-            // The period may have ended.
-            if let Ok(total) = self.engine.lend_room(stream, period) {
-                self.streams.lock().lent(stream, period, total, repeats);
-            }
+        followed.into_iter().for_each(|(stream, period)| self.lend_to(stream, period, repeats));
+    }
+
+    fn lend_to(&self, stream: StreamId, period: Period, repeats: bool) {
+        // The period may have ended.
+        if let Ok(total) = self.engine.lend_room(stream, period) {
+            self.streams.lock().lent(stream, period, total, repeats);
         }
     }
 
@@ -160,7 +162,16 @@ impl Carrier {
     fn followed(&self, followed: &Followed, result: Result<Reply, OpError>) {
         match result {
             Ok(_) => {
-                self.streams.lock().finished(followed.stream, followed.period, followed.bytes, false);
+                let Followed { stream, period, bytes, .. } = *followed;
+                let is_last = {
+                    let mut streams = self.streams.lock();
+                    streams.finished(stream, period, bytes, false);
+                    !streams.has_unfinished(stream, period)
+                };
+                // The end of their batch was too early for it: they had not used their room.
+                if is_last {
+                    self.lend_to(stream, period, false);
+                }
                 if let (Some(request), Some(owner)) = (followed.request, self.owner.get()) {
                     owner.carried_out(followed.stream, request);
                 }
