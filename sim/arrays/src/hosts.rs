@@ -251,6 +251,7 @@ impl Host {
 
     /// The end of a write is not known: the host repeats it, or forgets it as a host that ends.
     fn leave_open(&mut self, block: usize, id: Value) {
+        self.oracle.lose(block, id);
         if below(2) == 0 || self.oracle.open_writes(block) > MOST_OPEN {
             self.open.entry(block).or_default().push(id);
         }

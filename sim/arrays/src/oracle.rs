@@ -88,6 +88,11 @@ impl Oracle {
         self.check(&state, block, &format!("write {id} is answered"));
     }
 
+    /// A write gets no answer any more. It may have taken effect, or may yet.
+    pub(crate) fn lose(&self, block: usize, id: Value) {
+        self.state.lock().histories[block].lose(id);
+    }
+
     /// A write was refused: it has no effect.
     pub(crate) fn refuse(&self, block: usize, id: Value) {
         let mut state = self.state.lock();
