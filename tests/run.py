@@ -185,6 +185,9 @@ def main() -> int:
 
     counts = Counter(r.status if r.status == "pass" else "skip" if r.good else "fail" for r in results)
     say()
+    # Again at the end: the log of a CI service may be cut to its last lines.
+    for failed in [r for r in results if not r.good][:10]:
+        show(failed)
     print(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
     return 0 if results and not counts["fail"] else 1
 
