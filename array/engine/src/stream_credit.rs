@@ -81,6 +81,12 @@ impl Credit {
         self.each(other, u64::min)
     }
 
+    /// Returns half of each part, rounded down.
+    #[must_use]
+    pub(crate) fn half(self) -> Self {
+        Self { bytes: self.bytes / 2, blocks: self.blocks / 2, records: self.records / 2 }
+    }
+
     fn each(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             bytes: join(self.bytes, other.bytes),

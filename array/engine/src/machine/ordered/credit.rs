@@ -18,6 +18,17 @@ const BLOCKS_PER_BLOCK: u64 = 3;
 /// A window has one record for this many bytes.
 const BYTES_PER_RECORD: u64 = 1024;
 const LEAST_RECORDS: u64 = 16;
+/// The part of the window that each stream may have whatever the others have.
+const SURE_PART: u64 = 16;
+
+/// Returns the room that a window of this many bytes of the log has.
+fn window(bytes: u64) -> Credit {
+    Credit {
+        bytes,
+        blocks: bytes / BLOCK_BYTES * BLOCKS_PER_BLOCK,
+        records: (bytes / BYTES_PER_RECORD).max(LEAST_RECORDS),
+    }
+}
 
 impl OrderedStream {
     /// Begins or ends a period. Returns the changes that have waited for credit.
@@ -74,13 +85,10 @@ impl OrderedStreams {
         if held.gate == Gate::Closed || held.role != Role::Follower || held.period != period {
             return Err(OpError::Unavailable("the stream follows no peer in this period"));
         }
-        let (own, sure) = (held.promised(), Credit::of_longest(held.max_payload.min(room.longest)));
-        let window = Credit {
-            bytes: room.window,
-            blocks: room.window / BLOCK_BYTES * BLOCKS_PER_BLOCK,
-            records: (room.window / BYTES_PER_RECORD).max(LEAST_RECORDS),
-        };
-        let mut more = (window - (promised - own)).max(sure) - own;
+        let (own, longest) = (held.promised(), Credit::of_longest(held.max_payload.min(room.longest)));
+        let sure = window(room.window / SURE_PART).max(longest);
+        // Half of what the others leave: an idle stream gives nothing back, and more may begin.
+        let mut more = (window(room.window) - (promised - own)).half().max(sure) - own;
         // Half: the room becomes smaller and smaller while the pool becomes full.
         more.blocks = more.blocks.min(room.blocks / 2);
         held.account.lent = held.account.lent + more;
