@@ -6,6 +6,7 @@
 mod change;
 mod delta_op;
 mod engine;
+mod equal_copy;
 mod machine;
 pub mod model;
 mod service;
@@ -21,9 +22,9 @@ pub use machine::{
 };
 pub use ondisk::WHOLE_VOLUME_BLOCKS;
 pub use service::{
-    BlockService, Change, Damage, DriveWrites, Extent, ExtentState, FamilySpace, Health, KeyValue, MAX_COMPARE_BLOCKS,
-    MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Recompression, Reply, Service, Sink, SlowIo,
-    Source, SpaceByFamily, Tag, VolumeSpace, call,
+    BlockService, Change, Damage, DriveWrites, EqualCopy, Extent, ExtentState, FamilySpace, Health, KeyValue,
+    MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Maintenance, Op, OpError, Owner, PoolSpace, Recompression, Reply, Service,
+    Sink, SlowIo, Source, SpaceByFamily, Tag, VolumeSpace, call,
 };
 pub use stream_credit::Credit;
 pub use stream_record::{FollowedRecord, MAX_FOLLOWED_OPS, MAX_MESSAGE_BYTES, StreamChange, StreamRecord};

@@ -4,8 +4,8 @@
 //! engine in their tests. It is deliberately simple: it has no log and no tree.
 
 use crate::service::{
-    BlockService, Change, Extent, ExtentState, Health, KeyValue, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Maintenance,
-    Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag, VolumeSpace,
+    BlockService, Change, EqualCopy, Extent, ExtentState, Health, KeyValue, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES,
+    Maintenance, Op, OpError, Owner, PoolSpace, Reply, Sink, SpaceByFamily, Tag, VolumeSpace,
 };
 use bytes::{Bytes, BytesMut};
 use platform::threads::Mutex;
@@ -151,6 +151,13 @@ impl Model {
             }
             Op::Compare { volume, lba, data } => self.volume(*volume)?.compare(*lba, data).map(|()| Reply::Done),
             Op::Copy { source, from, destination, to } => self.copy(*source, *from, *destination, *to),
+            Op::CopyIfEqual(copy) => {
+                let EqualCopy { source, from, other, at, destination, to } = **copy;
+                let source = self.volume(source)?;
+                let held = source.read(source.check(from)?);
+                self.volume(other)?.compare(at, &held)?;
+                self.copy(other, copy.other_range().unwrap_or_default(), destination, to)
+            }
             Op::Flush => Ok(Reply::Done),
             Op::StreamChange(_) | Op::Follow(_) | Op::Sync { .. } | Op::Delta(_) => {
                 Err(OpError::Malformed("no such stream"))

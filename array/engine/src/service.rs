@@ -5,6 +5,7 @@
 //! complete in any order. Overlapping requests take effect in the order of submission.
 
 pub use crate::change::Change;
+pub use crate::equal_copy::EqualCopy;
 pub use types::Source;
 
 use crate::delta_op::DeltaOp;
@@ -118,6 +119,12 @@ pub enum Op {
         /// First block of the destination.
         to: Lba,
     },
+    /// Copies a range, by way of an equal one in the stream of the destination. Atomic.
+    ///
+    /// Fails with [`OpError::Miscompare`] at the first block whose reference is not known to be
+    /// that of the other range, although the bytes may be equal, and at 0 while a change of the
+    /// source is in progress. The caller then copies in another way.
+    CopyIfEqual(Box<EqualCopy>),
     /// Completes when everything acknowledged before is on stable storage.
     Flush,
     /// Returns [`Reply::Extents`]: the provisioning state from `lba` on.

@@ -18,17 +18,19 @@ mod filling;
 mod fillings;
 mod kept;
 mod letters;
+mod origins;
 mod pieces;
 mod places;
 mod pool;
 
 use crate::environment::Environment;
 use crate::handle::{LinkSession, PodHandle};
-use engine::{BlockService, Change, Gate, Op, OpError, call};
+use engine::{BlockService, Change, Gate, Op, OpError, Role, call};
 use fillings::Fillings;
 use kept::KeptChunks;
 pub(crate) use letters::CopyMessage;
 use letters::{ChunkOffer, MAX_FORGOTTEN, PIECES_PER_MESSAGE};
+use origins::{Known, Origins};
 use pieces::{Content, MAX_PIECES, PIECE_BYTES};
 use places::Places;
 use platform::clock;
@@ -113,6 +115,8 @@ pub(crate) struct Exchange {
     filling: Mutex<Fillings>,
     /// Places of copied chunks in volumes of pods.
     places: Mutex<Places>,
+    /// Ranges that were copied into pods.
+    origins: Mutex<Origins>,
     bytes: Mutex<BTreeMap<StreamId, CopiedBytes>>,
     /// Chunks are looked at from this time of the lease clock on.
     expires: Mutex<Duration>,
@@ -134,6 +138,7 @@ impl Exchange {
             next: AtomicU64::new(0),
             filling: Mutex::default(),
             places: Mutex::default(),
+            origins: Mutex::default(),
             bytes: Mutex::default(),
             expires: Mutex::default(),
         })
@@ -164,6 +169,33 @@ impl Exchange {
         true
     }
 
+    /// Returns the range of `source` that begins at block `start`, with its copy in the pod of
+    /// `destination` if this array orders the changes of that pod. None is known of a source in a
+    /// pod: its array may not be allowed to read it, which nothing would check.
+    pub(crate) fn known_at(&self, source: VolumeId, start: u64, destination: VolumeId) -> Known {
+        let status = |stream| self.environment.engine.stream_status(stream);
+        let stream = destination.stream().filter(|stream| {
+            source.stream().is_none()
+                && status(*stream).is_some_and(|status| status.role == Role::Sequencer && status.gate != Gate::Closed)
+        });
+        let unknown = Known { blocks: u64::MAX, copy: None };
+        stream.map_or(unknown, |stream| self.origins.lock().at(stream, source, start))
+    }
+
+    /// The pod of a volume has no copy of `start..end` of `source`.
+    pub(crate) fn forget_copy(&self, source: VolumeId, start: u64, end: u64, destination: VolumeId) {
+        if let Some(stream) = destination.stream() {
+            self.origins.lock().forget(stream, source, start, end);
+        }
+    }
+
+    /// Bytes were copied from a copy that the pod of a volume had.
+    pub(crate) fn count_equal(&self, destination: VolumeId, bytes: u64) {
+        if let Some(stream) = destination.stream() {
+            self.count(stream, bytes, 0);
+        }
+    }
+
     fn copy_now(&self, chunk: &Chunk, handle: &PodHandle, link: LinkSession) -> Outcome {
         let Some(service) = self.service.upgrade() else { return Outcome::Whole };
         let Some((stage, place)) = self.own_place(handle) else { return Outcome::Whole };
@@ -180,6 +212,7 @@ impl Exchange {
         match result {
             Ok(_) => {
                 self.count(handle.stream, chunk.from.bytes(), 0);
+                self.origins.lock().note(handle.stream, chunk.source, chunk.from, (destination, to));
                 Outcome::Done
             }
             // Another period has begun.
@@ -331,6 +364,7 @@ impl Exchange {
     pub(crate) fn forget_pod(&self, stream: StreamId) {
         self.stages.lock().remove(&stream);
         self.bytes.lock().remove(&stream);
+        self.origins.lock().forget_stream(stream);
     }
 
     /// A session of the link has ended.

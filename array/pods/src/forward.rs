@@ -200,6 +200,7 @@ pub(crate) fn changed_volume(op: &Op) -> Option<VolumeId> {
         | Op::CompareAndWrite { volume, .. }
         | Op::Or { volume, .. }
         | Op::Copy { destination: volume, .. } => Some(*volume),
+        Op::CopyIfEqual(copy) => Some(copy.destination),
         _ => None,
     }
 }

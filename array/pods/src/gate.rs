@@ -347,7 +347,9 @@ impl HostGate {
                 self.engine.submit(op, tag, &passed);
             }
             Decision::Forward => {
-                if let Err((error, (tag, sink))) = self.state.lock().forward(&op, (tag, sink), deadline) {
+                let forwarded = self.state.lock().forward(&op, (tag, sink), deadline);
+                // Without the lock: the sink may submit another request here.
+                if let Err((error, (tag, sink))) = forwarded {
                     sink.complete(tag, Err(error));
                 }
             }

@@ -85,6 +85,7 @@ fn stream_of(op: &Op) -> Of {
             *source
         }
         Op::Copy { .. } => return Of::Border,
+        Op::CopyIfEqual(copy) => copy.destination,
         Op::StreamChange(change) => return Of::One(Some(change.stream)),
         Op::Flush | Op::Change(_) | Op::Follow(_) | Op::Delta(_) | Op::Sync { .. } => return Of::One(None),
     };

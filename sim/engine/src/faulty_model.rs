@@ -335,7 +335,8 @@ fn encode(op: &Op, out: &mut Vec<u8>) {
         | Op::Follow(_)
         | Op::StreamChange(_)
         | Op::Sync { .. }
-        | Op::Delta(_) => {}
+        | Op::Delta(_)
+        | Op::CopyIfEqual(_) => {}
     }
 }
 

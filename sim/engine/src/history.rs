@@ -321,8 +321,10 @@ pub(crate) fn footprint(op: &Op) -> Footprint {
     let of = |volume: &VolumeId, range: &BlockRange| vec![(*volume, range.start().0, range.end().0)];
     let bytes = |volume: &VolumeId, lba: u64, len: usize| vec![(*volume, lba, lba.saturating_add(len as u64 / 512))];
     let (reads, writes) = match op {
-        // Records of a peer have a simulation of their own.
-        Op::Flush | Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) => (Vec::new(), Vec::new()),
+        // Streams have a simulation of their own.
+        Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) | Op::CopyIfEqual(_) | Op::Flush => {
+            (Vec::new(), Vec::new())
+        }
         Op::Read { volume, range } => (of(volume, range), Vec::new()),
         Op::Compare { volume, lba, data } => (bytes(volume, lba.0, data.len()), Vec::new()),
         Op::Status { volume, lba, .. } => (vec![(*volume, lba.0, u64::MAX)], Vec::new()),
@@ -407,7 +409,7 @@ fn narrow(state: &mut OracleState, contents: &mut Contents, volume: VolumeId, ra
 fn may_lack_space(op: &Op) -> bool {
     match op {
         Op::Read { .. } | Op::Compare { .. } | Op::Flush | Op::Status { .. } | Op::Unmap { .. } => false,
-        Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) => false,
+        Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) | Op::CopyIfEqual(_) => false,
         Op::Write { .. }
         | Op::WriteSame { .. }
         | Op::Zero { .. }
@@ -453,6 +455,7 @@ pub fn describe(op: &Op) -> String {
                 if is_in_pieces(op) { " in pieces" } else { "" }
             )
         }
+        Op::CopyIfEqual(copy) => format!("{copy:?}"),
         Op::Flush => "flush".to_owned(),
         Op::Follow(followed) => format!("follow {} {}", followed.record.stream, followed.record.position),
         Op::StreamChange(change) => format!("change of {}", change.stream),

@@ -216,7 +216,7 @@ impl OracleState {
             }
             Op::Copy { source, from, destination, to } => self.copy(*source, *from, *destination, *to),
             Op::Flush => Ok(Expected::Done),
-            Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) => {
+            Op::Follow(_) | Op::StreamChange(_) | Op::Sync { .. } | Op::Delta(_) | Op::CopyIfEqual(_) => {
                 Err(OpError::Malformed("no such stream"))
             }
             Op::Status { volume, lba, limit } => {

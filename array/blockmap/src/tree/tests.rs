@@ -530,6 +530,35 @@ proptest::proptest! {
             if kind == 7 { bench.write(0, first) } else { bench.fill(0, first, end, fill) }
         }
     }
+
+    #[test]
+    fn first_difference_is_that_of_plain_arrays(
+        ops in proptest::collection::vec((0..6u8, 0..2usize, 0..BLOCKS, 1..600u64, 0..BLOCKS), 1..40),
+    ) {
+        let mut bench = Bench::new();
+        for (kind, volume, first, blocks, to) in ops {
+            let end = (first + blocks).min(BLOCKS).min(BLOCKS - to + first);
+            match kind {
+                0 => bench.write(volume, first),
+                1 => bench.fill(volume, first, end, Ref::ZERO),
+                2 => bench.fill(volume, first, end, Ref::HOLE),
+                3 => bench.spread(volume, first, end),
+                // Whole leaves, so that two trees share them.
+                4 => {
+                    let leaf = first / 256 % 3 * 256;
+                    bench.copy(volume, leaf, leaf + 256, 1 - volume, leaf);
+                }
+                _ => bench.copy(volume, first, end, 1 - volume, to),
+            }
+            let (one, two) = (bench.roots[volume], bench.roots[1 - volume]);
+            let blocks = end - first;
+            let held = |volume: usize, first: u64| &bench.plain[volume][first as usize..(first + blocks) as usize];
+            let mut pairs = held(volume, first).iter().zip(held(1 - volume, to));
+            let expected = pairs.position(|(a, b)| a != b).map(|at| at as u64);
+            let found = bench.map.first_difference((&one, first), (&two, to), blocks);
+            proptest::prop_assert_eq!(found, expected);
+        }
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) use removal::Removal;
 use super::io::TaskId;
 use super::steps::UNMAP_STEP_RANGES;
 use crate::delta_op::{DeltaMode, DeltaOp};
-use crate::service::{Change, Op, OpError};
+use crate::service::{Change, EqualCopy, Op, OpError};
 use crate::stream_credit::Credit;
 use crate::stream_record::{FollowedRecord, MAX_FOLLOWED_OPS, StreamChange, StreamRecord};
 use crate::stream_service::{Gate, NewPeriod, Role, StreamStatus};
@@ -301,6 +301,7 @@ impl OrderedStreams {
             | Op::Or { volume, .. }
             | Op::Sync { volume, .. }
             | Op::Copy { destination: volume, .. } => self.of_volume(*volume),
+            Op::CopyIfEqual(copy) => self.of_volume(copy.destination),
             Op::Change(changes) => {
                 changes.iter().flat_map(volumes_of).flatten().find_map(|volume| self.of_volume(volume))
             }
@@ -333,6 +334,7 @@ impl OrderedStreams {
                 (from, to) if from == to => self.open_for(to),
                 _ => Err(OpError::Malformed("a copy from or to a volume of another stream, or of none")),
             },
+            Op::CopyIfEqual(copy) => self.admit_equal_copy(copy),
             Op::Change(changes) => self.admit_changes(changes),
             Op::StreamChange(change) => {
                 check_change(change)?;
@@ -343,6 +345,19 @@ impl OrderedStreams {
             Op::Delta(delta) => self.admit_delta(delta),
             Op::Flush => Ok(()),
         }
+    }
+
+    fn admit_equal_copy(&self, copy: &EqualCopy) -> Result<(), OpError> {
+        let (other, to) = (self.of_hosted(copy.other)?, self.of_hosted(copy.destination)?);
+        let has_stage = [copy.source, copy.other, copy.destination].iter().any(|volume| volume.is_stage());
+        if other != to || has_stage {
+            return Err(OpError::Malformed("a copy by way of a volume of another stream, or of a stage"));
+        }
+        // Its array may not be allowed to read it, which is decided outside of the engine.
+        if self.of_hosted(copy.source)?.is_some_and(|source| Some(source) != to) {
+            return Err(OpError::Malformed("a copy by way of equal content from another stream"));
+        }
+        self.open_for(to)
     }
 
     /// Checks that a stream can order a copy of pieces that its stage has. Both arrays have filled

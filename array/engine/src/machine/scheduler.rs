@@ -278,6 +278,11 @@ impl Scheduler {
         }
     }
 
+    /// True if no task holds or waits for these ranges.
+    pub(crate) fn is_free(&self, claims: &[Claim]) -> bool {
+        self.locks.is_free(claims)
+    }
+
     /// True if a range overlaps a change that was in progress when the core stopped.
     pub(crate) fn is_in_doubt(&self, claims: &[Claim]) -> bool {
         claims.iter().any(|claim| self.in_doubt.iter().any(|doubted| doubted.overlaps(claim)))

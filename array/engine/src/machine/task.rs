@@ -90,6 +90,7 @@ impl Task {
     pub(crate) fn first_lba(&self) -> Lba {
         match &self.op {
             Op::Copy { from, .. } => from.start(),
+            Op::CopyIfEqual(copy) => copy.from.start(),
             _ => self.claims.first().map_or(Lba(0), |claim| Lba(claim.start)),
         }
     }
@@ -177,6 +178,7 @@ impl Task {
                 self.fetched = record.iter().filter_map(written_data).collect();
                 Ok((record, self.done + step.blocks == from.blocks()))
             }
+            Op::CopyIfEqual(copy) => single(copy.record()),
             Op::Change(changes) => Ok((changes.iter().map(log_change).collect(), true)),
             Op::StreamChange(change) => {
                 Ok((change.changes.iter().chain(&change.values).map(log_change).collect(), true))
@@ -240,6 +242,7 @@ pub(crate) fn claims_of(op: &Op) -> Claims {
                 add(*source, from.start().0, from.blocks());
             }
         }
+        Op::CopyIfEqual(copy) => add(copy.destination, copy.to.0, copy.from.blocks()),
         Op::Status { volume, lba, .. } => add(*volume, lba.0, 1),
         Op::Change(changes) => claim_changed(changes, &mut claims),
         Op::StreamChange(change) => claim_changed(&change.changes, &mut claims),

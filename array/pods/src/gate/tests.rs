@@ -198,6 +198,27 @@ fn forward_waits_for_a_session_for_some_time() {
     assert_eq!(bench.gate.load(), (0, 0));
 }
 
+/// Submits another request when the first one ends.
+struct Again(Arc<HostGate>, Arc<Answers>);
+
+impl Sink for Again {
+    fn complete(&self, tag: Tag, result: Result<Reply, OpError>) {
+        let next: Arc<dyn Sink> = self.1.clone();
+        self.1.complete(tag, result);
+        self.0.submit(write_op(), 2, &next);
+    }
+}
+
+#[test]
+fn refused_forward_may_be_followed_by_another() {
+    let bench = Bench::new();
+    bench.gate.set(service(Changes::Serve, Reads::Always), false, None);
+    let sink: Arc<dyn Sink> = Arc::new(Again(bench.gate.clone(), bench.answers.clone()));
+    let long = Op::Or { volume: volume(), lba: Lba(0), data: Bytes::from(vec![0; 1 << 20]) };
+    bench.gate.submit(long, 1, &sink);
+    assert_eq!(bench.answers(), [(1, Err(OpError::Malformed(NOT_FORWARDED)))]);
+}
+
 #[test]
 fn failed_comparison_is_a_read() {
     let bench = Bench::new();

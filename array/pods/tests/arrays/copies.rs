@@ -73,6 +73,42 @@ async fn only_pieces_that_the_peer_lacks_cross() {
     }
 }
 
+/// Copies a range at the array that orders. Returns the records that its log has then.
+async fn logged(pair: &Pair, from: u64, blocks: u64, to: u64) -> u64 {
+    let changes = || pair.sites[0].running().engine.space().changes;
+    let before = changes();
+    assert_eq!(pair.sites[0].run(copy(from, blocks, to)).await, Ok(Reply::Done));
+    changes() - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn later_copy_is_made_within_the_pod() {
+    let (pair, content) = filled().await;
+    assert!(logged(&pair, 0, BLOCKS, 0).await >= 8, "each chunk goes by way of a stage");
+    assert!(logged(&pair, 0, BLOCKS, BLOCKS).await <= 2, "one copy within the pod");
+    // A block of the source has changed, then one of the copy, then the copy is gone.
+    let (site, new) = (&pair.sites[0], data(78, 8));
+    let write = |volume, lba| Op::Write { volume, lba: Lba(lba), data: data(78, 8), fua: false };
+    assert_eq!(site.run(write(PLAIN, 3000)).await, Ok(Reply::Done));
+    let records = logged(&pair, 0, BLOCKS, 2 * BLOCKS).await;
+    assert!((3..=5).contains(&records), "{records}: what is before and after it is equal, and one chunk is not");
+    assert!(logged(&pair, 0, BLOCKS, BLOCKS).await <= 5, "the newest copy of the chunk is known");
+    assert_eq!(site.run(write(volume(), 1000)).await, Ok(Reply::Done));
+    assert!(logged(&pair, 0, BLOCKS, 3 * BLOCKS).await <= 7);
+    let unmap = Op::Unmap { volume: volume(), ranges: vec![range(0, VOLUME_BLOCKS)] };
+    assert_eq!(site.run(unmap).await, Ok(Reply::Done));
+    assert!(logged(&pair, 0, BLOCKS, 2 * BLOCKS).await >= 8);
+    let mut expected = content.to_vec();
+    expected[3000 * 512..3008 * 512].copy_from_slice(&new);
+    for site in &pair.sites {
+        for part in 0..BLOCKS / 2048 {
+            let (lba, at) = (2 * BLOCKS + part * 2048, part as usize * (1 << 20));
+            assert!(site.read(lba, 2048).await.unwrap() == expected[at..at + (1 << 20)], "part {part}");
+        }
+    }
+    pair.assert_equal().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn holes_zeros_and_odd_ranges_are_copied() {
     let (pair, _) = filled().await;

@@ -6,15 +6,16 @@ use super::Core;
 use crate::delta_op::DeltaOp;
 use crate::machine::backpressure::Backpressure;
 use crate::machine::io::TaskId;
+use crate::machine::locks::Claim;
 use crate::machine::ordered::{Credited, Outgoing, is_of_delta};
 use crate::machine::page_loader::PageWaiter;
 use crate::machine::space::View;
 use crate::machine::space::admission::Admission;
 use crate::machine::task::{Task, Wait, claims_of, must_be_durable};
-use crate::service::{Extent, ExtentState, Op, OpError, Reply, Tag};
+use crate::service::{EqualCopy, Extent, ExtentState, Op, OpError, Reply, Tag};
 use blockmap::{Absent, Need, Ref};
 use bytes::Bytes;
-use types::{BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
+use types::{BLOCK_BYTES, BlockRange, LBAS_PER_BLOCK, Lba, StreamId, VolumeId};
 use wal::LogOp;
 
 /// Steps after the first of a request about deltas before others run: its ranges may be a tail.
@@ -189,6 +190,10 @@ impl Core {
                 step
             }
             Op::Sync { volume, range, .. } => self.step_sync(id, task, *volume, *range),
+            Op::CopyIfEqual(copy) => match self.difference(copy) {
+                Some(offset) => Step::Replied(Err(OpError::Miscompare { offset })),
+                None => self.step_change(id, task),
+            },
             _ => self.step_change(id, task),
         }
     }
@@ -229,6 +234,22 @@ impl Core {
         let Self { loader, state, checkpointer, dispatcher, .. } = self;
         let result = loader.load(absent, PageWaiter::Task(id), state, checkpointer, dispatcher);
         self.stop_on_error(result);
+    }
+
+    /// Returns the offset in bytes of the first block of a copy that may not be equal. One whose
+    /// change is in progress may be lost yet, so its content cannot be copied from elsewhere.
+    fn difference(&self, copy: &EqualCopy) -> Option<u64> {
+        let claim = Claim { volume: copy.source, start: copy.from.start().0, end: copy.from.end().0 };
+        if !self.scheduler.is_free(&[claim]) {
+            return Some(0);
+        }
+        let (Some(source), Some(other)) = (self.state.root(copy.source), self.state.root(copy.other)) else {
+            return Some(0);
+        };
+        let first = |lba: Lba| lba.0 / LBAS_PER_BLOCK;
+        let (source, other) = ((&source, first(copy.from.start())), (&other, first(copy.at)));
+        let difference = self.state.map.first_difference(source, other, copy.from.blocks() / LBAS_PER_BLOCK);
+        difference.map(|blocks| blocks * BLOCK_BYTES)
     }
 
     fn step_change(&mut self, id: TaskId, task: &mut Task) -> Step {

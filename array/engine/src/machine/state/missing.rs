@@ -35,6 +35,11 @@ impl ArrayState {
                 unmap_step(ranges, done).for_each(|range| self.missing_in(*volume, *range, EDIT, out));
             }
             Op::Copy { .. } => self.missing_in_copy_step(op, done, out),
+            Op::CopyIfEqual(copy) => {
+                self.missing_in(copy.source, copy.from, Need::References, out);
+                self.missing_in(copy.other, copy.other_range().unwrap_or_default(), Need::References, out);
+                self.missing_in_record(&copy.record(), out);
+            }
             // The reply covers loaded pages only, so just the leaf of the first block is needed.
             Op::Status { volume, lba, .. } => {
                 if let Ok(range) = BlockRange::new(*lba, 1) {

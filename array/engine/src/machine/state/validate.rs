@@ -4,8 +4,8 @@ use super::ArrayState;
 use crate::delta_op::{DeltaOp, MAX_DELTA_RANGES};
 use crate::machine::backpressure::payload_bytes;
 use crate::machine::ordered::volumes_of;
-use crate::machine::steps::COPY_DATA_STEP_BLOCKS;
-use crate::service::{Change, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
+use crate::machine::steps::{COPY_DATA_STEP_BLOCKS, COPY_STEP_BLOCKS};
+use crate::service::{Change, EqualCopy, MAX_COMPARE_BLOCKS, MAX_TRANSFER_BYTES, Op, OpError};
 use crate::stream_record::FollowedRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockRange, LBA_BYTES, LBAS_PER_BLOCK, Lba, MAX_VOLUME_BYTES, VolumeId};
@@ -51,6 +51,7 @@ impl ArrayState {
                 let range = BlockRange::new(*to, from.blocks()).map_err(|_| OpError::OutOfRange { blocks })?;
                 self.inside(*destination, range)
             }
+            Op::CopyIfEqual(copy) => self.validate_equal_copy(copy),
             Op::Flush => Ok(()),
             Op::Status { volume, lba, .. } => {
                 let blocks = self.size(*volume)?;
@@ -79,6 +80,20 @@ impl ArrayState {
                 if from.0 < blocks { Ok(()) } else { Err(OpError::OutOfRange { blocks }) }
             }
         }
+    }
+
+    fn validate_equal_copy(&self, copy: &EqualCopy) -> Result<(), OpError> {
+        let EqualCopy { source, from, other, destination, .. } = *copy;
+        self.inside(source, from)?;
+        for (volume, range) in [(other, copy.other_range()), (destination, copy.destination_range())] {
+            let blocks = self.size(volume)?;
+            self.inside(volume, range.ok_or(OpError::OutOfRange { blocks })?)?;
+        }
+        let edges = from.start().0 | from.blocks() | copy.at.0 | copy.to.0;
+        if from.is_empty() || !edges.is_multiple_of(LBAS_PER_BLOCK) || from.blocks() > COPY_STEP_BLOCKS {
+            return Err(OpError::Malformed("the ranges are not in whole blocks of 4 KiB, or too long"));
+        }
+        Ok(())
     }
 
     /// Checks a record of a stream that a peer has ordered, and the values that are stored with it.
