@@ -4,6 +4,7 @@ use blockmap::Absent;
 use bytes::Bytes;
 use ondisk::SummaryEntry;
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CleanerPhase {
@@ -23,6 +24,11 @@ const MAX_FRUITLESS: u32 = 3;
 /// Cleanings without a gain after which the cleaner does not even take a segment that is half dead:
 /// each checkpoint stores a manifest, which may take as much as the segment had.
 const MAX_FRUITLESS_HALVES: u32 = 12;
+
+/// Cleanings without more free segments after which a host no longer waits for them: this part of
+/// the segments of the pool, within these limits.
+const AWAITED_PART: u64 = 4;
+const AWAITED: RangeInclusive<u64> = 16..=1024;
 
 /// A segment that was read.
 pub(crate) struct Victim {
@@ -49,6 +55,30 @@ pub(crate) struct Relocation {
     pub(crate) moved: u64,
     /// Its live sectors before, if it is compressed again to save space and not emptied for space.
     pub(crate) recompressed: Option<u32>,
+}
+
+/// The space that a host waits for.
+#[derive(Clone, Copy)]
+pub(crate) struct AwaitedSpace {
+    /// Free segments with which its request may fit.
+    pub(crate) enough: u64,
+    /// Sectors of live data whose end is worth another try.
+    pub(crate) gain: u32,
+    /// Segments of the pool.
+    pub(crate) segments: u32,
+}
+
+/// The best that cleaning has reached while hosts wait for space.
+#[derive(Clone, Copy)]
+struct Reached {
+    /// The least that a host waits for.
+    enough: u64,
+    /// The most free segments.
+    ready: u64,
+    /// The fewest live sectors.
+    live: u64,
+    /// Segments that were cleaned before the last gain.
+    cleaned: u64,
 }
 
 /// The state of the cleaner.
@@ -79,6 +109,7 @@ pub(crate) struct Cleaner {
     /// search visits all segments, so the next one follows a checkpoint, a fall in live data by
     /// an eighth of a segment, or the first host that waits.
     pub(crate) nothing_at: Option<(u64, bool)>,
+    reached: Option<Reached>,
     /// A search that found no victim is repeated, because time has passed.
     pub(crate) is_retry_due: bool,
 }
@@ -109,6 +140,28 @@ impl CleaningRecord {
 impl Cleaner {
     pub(crate) fn is_busy(&self) -> bool {
         self.phase != CleanerPhase::Idle || self.has_marked_pages
+    }
+
+    /// A host waits for space while this many segments are free and this many sectors live. Returns
+    /// true if cleaning does not make it: each segment that is emptied may yield a little, and
+    /// checkpoints take as much again.
+    pub(crate) fn is_awaited_in_vain(&mut self, (ready, live): (u64, u64), space: AwaitedSpace) -> bool {
+        let cleaned = self.segments_cleaned;
+        let now = Reached { enough: space.enough, ready, live, cleaned };
+        let reached = self.reached.get_or_insert(now);
+        if space.enough < reached.enough {
+            // A request that waits for less has a time of its own.
+            *reached = now;
+        } else if ready > reached.ready || live + u64::from(space.gain) <= reached.live {
+            *reached = Reached { ready: ready.max(reached.ready), live: live.min(reached.live), cleaned, ..*reached };
+        }
+        let most = (u64::from(space.segments) / AWAITED_PART).clamp(*AWAITED.start(), *AWAITED.end());
+        cleaned - reached.cleaned > most
+    }
+
+    /// A request that takes space was admitted.
+    pub(crate) fn stop_awaiting(&mut self) {
+        self.reached = None;
     }
 
     /// True while relocated blocks wait for places.

@@ -4,6 +4,7 @@
 use super::{SECTORS_PER_BLOCK, Space, View, blocks_per_segment, promised_blocks};
 use crate::machine::backpressure::{blocks_needed, blocks_touched, payload_bytes};
 use crate::machine::checkpointer::Checkpointer;
+use crate::machine::cleaner::AwaitedSpace;
 use crate::machine::log::Log;
 use crate::machine::ordered::is_of_delta;
 use crate::machine::state::ArrayState;
@@ -97,17 +98,22 @@ impl Space {
             // A record without data needs nothing at replay, so freeing space never waits for a
             // checkpoint.
             if data == 0 || self.is_replayable(data + promised, state, checkpointer) {
+                if data > 0 {
+                    self.cleaner.stop_awaiting();
+                }
                 return Admission::Now;
             }
             self.backpressure.log = true;
             return Admission::Later;
         }
-        let is_freed_by_work = self.pool.is_growth_expected()
-            || dirty.unplaced() > 0
-            || is_dropping
+        let is_freed_by_cleaning = dirty.unplaced() > 0
             || self.pool.dead() > 0
             || self.cleaner.is_busy()
             || self.may_have_victim(true, &state.geometry);
+        // Without a promise, the cleaner itself notices that it gains nothing.
+        let is_awaited_in_vain = data > 0 && promised > 0 && self.is_awaited_in_vain(needed, spare, view);
+        let is_freed_by_work =
+            self.pool.is_growth_expected() || is_dropping || (is_freed_by_cleaning && !is_awaited_in_vain);
         let is_coming = self.pool.coming() > 0;
         if !is_freed_by_work {
             self.pool.revoke_checkpoint_pins();
@@ -117,6 +123,17 @@ impl Space {
             return Admission::Later;
         }
         Admission::Never
+    }
+
+    /// A host waits for the space of `needed` blocks beside `spare` segments. Returns true if
+    /// cleaning does not make it.
+    fn is_awaited_in_vain(&mut self, needed: u64, spare: u64, view: View<'_>) -> bool {
+        let geometry = &view.state.geometry;
+        let now = (self.pool.ready(), self.pool.live_sectors().0);
+        // Open space counts as one segment.
+        let enough = spare + needed.div_ceil(blocks_per_segment(geometry)).saturating_sub(1);
+        let awaited = AwaitedSpace { enough, gain: geometry.segment_sectors() / 8, segments: geometry.segments() };
+        self.cleaner.is_awaited_in_vain(now, awaited)
     }
 
     /// True if a write of `data` blocks finds space. `open_sectors` as in [`Space::admit`].
