@@ -35,6 +35,6 @@ fn two_engines_are_simulated_and_a_bug_is_found() {
     assert!(output.status.success() && text.starts_with("5 runs, ") && text.ends_with("\n0 violations\n"), "{text}");
     let output = run(&["streams", "--runs", "60", "--inject", "tail-forgotten"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.contains("\nseed 1: in step, but array "), "{text}");
+    assert!(output.status.success() && text.contains("\nseed 2: in step, but array "), "{text}");
     assert!(!run(&["streams", "--runs", "1", "--seed", "3", "--inject", "tail-forgotten"]).status.success());
 }

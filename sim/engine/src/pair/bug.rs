@@ -11,6 +11,8 @@ pub enum PairBug {
     FollowerOutOfOrder,
     /// Apply a copy at the follower before the record before it, which changes the source.
     CopyTooEarly,
+    /// Copy by way of an earlier copy without a comparison.
+    EqualNotCompared,
     /// Leave the tail of the array that yields out of the resync.
     TailForgotten,
     /// Leave volumes that were made, removed, replaced or resized out of the tails.

@@ -9,6 +9,8 @@ pub struct PairTotals {
     pub records: u64,
     /// Those of them that are copies within volumes.
     pub copies: u64,
+    /// Those of them by way of an equal range.
+    pub equal_copies: u64,
     /// Those of them that make, remove, replace or resize volumes.
     pub volume_changes: u64,
     /// Those of them that have a message.
@@ -49,6 +51,7 @@ impl PairTotals {
         self.runs += other.runs;
         self.records += other.records;
         self.copies += other.copies;
+        self.equal_copies += other.equal_copies;
         self.volume_changes += other.volume_changes;
         self.messages += other.messages;
         self.synced += other.synced;

@@ -1,6 +1,7 @@
 //! Two arrays, the messages between them, and their hosts.
 
 mod delta;
+mod equal;
 mod load;
 mod renew;
 mod room;
@@ -19,8 +20,8 @@ use crate::engine_subject::EngineSetup;
 use crate::history::SimViolation;
 use crate::machine::Answers;
 use engine::{
-    Change, Credit, DeltaMode, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamChange, StreamEvent,
-    StreamRecord, StreamStatus, Tag,
+    Change, Credit, DeltaMode, EqualCopy, Extent, Gate, LogOp, NewPeriod, Op, OpError, Reply, Role, StreamChange,
+    StreamEvent, StreamRecord, StreamStatus, Tag,
 };
 use std::collections::{BTreeMap, VecDeque};
 use testing::Rng;
@@ -110,6 +111,10 @@ pub(super) struct World<'a> {
     sent: VecDeque<(VolumeId, Period, BlockRange)>,
     /// Changes with messages that are not ordered yet.
     told: BTreeMap<(usize, Tag), StreamChange>,
+    /// A copy that may be made again by way of its destination.
+    last_copy: Option<EqualCopy>,
+    /// Such copies that are not ordered yet.
+    equal: BTreeMap<(usize, Tag), EqualCopy>,
     /// Values that are stored apart from their records.
     late_values: Vec<(usize, Vec<Change>)>,
     /// Content that a source has sent without a write.
@@ -162,6 +167,8 @@ impl<'a> World<'a> {
             catalogue: None,
             sent: VecDeque::new(),
             told: BTreeMap::new(),
+            last_copy: None,
+            equal: BTreeMap::new(),
             late_values: Vec::new(),
             synced: Vec::new(),
             deferred: Vec::new(),
@@ -351,6 +358,7 @@ impl<'a> World<'a> {
             match event {
                 StreamEvent::Ordered { tag, record, skipped, .. } => {
                     let values = self.values_told(node, tag, &record, &skipped)?;
+                    self.check_equal_copy(node, tag, &record, &skipped)?;
                     self.note_position(node, tag, &record);
                     self.note_ordered(node, &record);
                     self.note_skipped(node, &skipped);

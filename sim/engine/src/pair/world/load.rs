@@ -37,7 +37,7 @@ impl World<'_> {
         } else {
             let op = match self.rng.weighted(&[74, 15, 7, 4]) {
                 0 => self.change(volume, range),
-                1 => self.copy(&volumes),
+                1 => return self.submit_copy(&volumes),
                 2 if self.rng.percent(50) => Op::Change(self.administration(&volumes)),
                 2 => {
                     let changes = self.administration(&volumes);
@@ -70,7 +70,7 @@ impl World<'_> {
         self.submit(node, Op::StreamChange(Box::new(change)), Open::Change(None)).map(drop)
     }
 
-    fn any_volume(&mut self, volumes: &BTreeMap<VolumeId, u64>) -> Option<(VolumeId, u64)> {
+    pub(super) fn any_volume(&mut self, volumes: &BTreeMap<VolumeId, u64>) -> Option<(VolumeId, u64)> {
         let at = self.rng.index(volumes.len().max(1));
         volumes.iter().nth(at).map(|(volume, blocks)| (*volume, *blocks))
     }
@@ -98,7 +98,7 @@ impl World<'_> {
     }
 
     /// Returns a copy: of whole leaves, of whole blocks of 4 KiB, or of neither.
-    fn copy(&mut self, volumes: &BTreeMap<VolumeId, u64>) -> Op {
+    pub(super) fn copy(&mut self, volumes: &BTreeMap<VolumeId, u64>) -> Op {
         let (source, held) = self.any_volume(volumes).unwrap_or_default();
         let (destination, room) = self.any_volume(volumes).unwrap_or_default();
         let unit = self.rng.pick(&[LEAF_BLOCKS, WHOLE_BLOCKS, WHOLE_BLOCKS, 1]);
