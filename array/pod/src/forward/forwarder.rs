@@ -269,15 +269,16 @@ impl<W, C, E> Forwarder<W, C, E> {
         (unordered.map(|(number, _)| RequestId { origin: self.origin, number: *number }).collect(), None)
     }
 
-    /// Ends the requests that have waited too long for a session. One that is ordered, or that
-    /// compares and was sent, waits for the decision.
+    /// Ends the requests that have waited too long for a session. One that compares and was sent
+    /// waits for the decision. One that is ordered may end, because it cannot take effect after the
+    /// one that its host repeats.
     pub fn expire(&mut self, now: Duration) -> Vec<Ended<W, E>> {
         if self.is_attached() {
             return Vec::new();
         }
         let parts = &self.parts;
         let sent: Vec<u64> = parts.values().filter(|part| part.sent.is_some()).map(|part| part.request).collect();
-        self.end_unordered(|request, number| {
+        self.end_those(|request, number| {
             request.new.deadline <= now && !(request.new.compares && sent.contains(&number))
         })
     }
@@ -286,12 +287,17 @@ impl<W, C, E> Forwarder<W, C, E> {
     fn end_unordered(&mut self, ends: impl Fn(&Request<W, E>, u64) -> bool) -> Vec<Ended<W, E>> {
         let is_ordered = |part: &&Part<C>| part.content.is_none();
         let ordered: Vec<u64> = self.parts.values().filter(is_ordered).map(|part| part.request).collect();
-        let ended = self.requests.extract_if(.., |number, request| ends(request, *number) && !ordered.contains(number));
+        self.end_those(|request, number| ends(request, number) && !ordered.contains(&number))
+    }
+
+    /// Ends the requests for which `ends` returns true.
+    fn end_those(&mut self, ends: impl Fn(&Request<W, E>, u64) -> bool) -> Vec<Ended<W, E>> {
+        let ended = self.requests.extract_if(.., |number, request| ends(request, *number));
         let ended: BTreeMap<u64, Request<W, E>> = ended.collect();
         let bytes = &mut self.bytes;
         self.parts.retain(|_, part| {
             let is_ended = ended.contains_key(&part.request);
-            *bytes -= if is_ended { part.bytes } else { 0 };
+            *bytes -= if is_ended && part.content.is_some() { part.bytes } else { 0 };
             !is_ended
         });
         ended.into_values().map(undecided).collect()
@@ -422,12 +428,14 @@ mod tests {
         forwarder.end_session();
         forwarder.add(NewRequest { compares: true, ..new(4) }, vec![("data", 4)], ms(0)).unwrap();
         assert_eq!(forwarder.expire(ms(4999)), []);
-        assert_eq!(forwarder.expire(ms(5000)), [undecided(1), undecided(4)], "the others may have happened");
+        let ended = [undecided(1), undecided(2), undecided(4)];
+        assert_eq!(forwarder.expire(ms(5000)), ended, "a comparison that was sent may have succeeded");
+        assert_eq!(forwarder.committed(id(2)), None, "it has ended");
         // The comparison gets its outcome in the next session, whatever its age.
         assert_eq!(forwarder.begin(2, ms(0), ms(6000)), [3]);
         let ended = forwarder.outcome(id(3), Err(Failure::Refused(Refusal::TooOld)));
         assert_eq!(ended, Some(Ended { waiting: 3, result: Err(Failure::Refused(Refusal::TooOld)) }));
-        assert_eq!(forwarder.end(), [undecided(2)]);
+        assert_eq!(forwarder.end(), []);
         assert_eq!((forwarder.waiting(), forwarder.bytes()), (0, 0));
     }
 
