@@ -63,8 +63,8 @@ def libiscsi(pair: Pair) -> Iterator[Result]:
             # Half of the tests that use one path go through the other array.
             luns[1].reverse()
         results = conformance.run_all(names, luns, [array.url(number, portal) for array, portal in paths])
-        if way == "both":
-            results = [repeated(result, luns[0]) for result in results]
+        # Changes are forwarded unless all paths lead to the array that orders them.
+        results = [repeated(result, luns[0]) for result in results]
         judge(results)
         for r in results:
             r.suite, r.name = SUITE, f"{r.name}, {way}"
