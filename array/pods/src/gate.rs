@@ -5,10 +5,13 @@
 //! expired, or that has yielded, may not know the newest content. Otherwise it waits, and is read
 //! again.
 
+mod pending;
+
 use crate::forward::{self, Forwards, HELD_FOR, Session, UNDECIDED, Waiting};
 use crate::message::PodMessage;
 use bytes::Bytes;
 use engine::{BlockService, Op, OpError, Reply, Sink, Tag};
+use pending::Pending;
 use platform::clock;
 use platform::planted::is_planted;
 use platform::threads::{Mutex, MutexGuard, RwLock};
@@ -84,6 +87,8 @@ struct State {
     in_flight: usize,
     /// Those of them that change objects.
     objects_in_flight: usize,
+    /// Those of them that may end while nothing is decided.
+    pending: Pending,
     /// Forwards of the other array are accepted in this session.
     accepts: Option<Session>,
     forwards: Forwards,
@@ -125,6 +130,7 @@ impl HostGate {
             is_draining: false,
             in_flight: 0,
             objects_in_flight: 0,
+            pending: Pending::default(),
             accepts: None,
             forwards: Forwards::default(),
             send: None,
@@ -327,14 +333,14 @@ impl HostGate {
         match decision {
             Decision::Hold => state.held.push_back(request),
             decision => {
-                let version = state.admit(&request, &decision);
+                let admitted = state.admit(&request, &decision);
                 drop(state);
-                self.carry_out(request, decision, version);
+                self.carry_out(request, decision, admitted);
             }
         }
     }
 
-    fn carry_out(&self, request: Request, decision: Decision, version: u64) {
+    fn carry_out(&self, request: Request, decision: Decision, (version, number): (u64, Option<u64>)) {
         let Request { op, tag, sink, deadline, forward } = request;
         match decision {
             Decision::Pass => {
@@ -342,7 +348,7 @@ impl HostGate {
                 // A comparison reads, and may have to be made again.
                 let may_repeat = kind == Kind::Read || matches!(op, Op::CompareAndWrite { .. });
                 let again = may_repeat.then(|| op.clone());
-                let passed = Passed { gate: self.this.clone(), sink, kind, version, again, deadline, forward };
+                let passed = Passed { gate: self.this.clone(), sink, kind, version, number, again, deadline, forward };
                 let passed: Arc<dyn Sink> = Arc::new(passed);
                 self.engine.submit(op, tag, &passed);
             }
@@ -376,8 +382,8 @@ impl HostGate {
                 Decision::Hold => at += 1,
                 decision => {
                     let Some(request) = state.held.remove(at) else { break };
-                    let version = state.admit(&request, &decision);
-                    MutexGuard::unlocked(&mut state, || self.carry_out(request, decision, version));
+                    let admitted = state.admit(&request, &decision);
+                    MutexGuard::unlocked(&mut state, || self.carry_out(request, decision, admitted));
                     // Others may have been ended since.
                     at = at.min(state.held.len());
                 }
@@ -388,15 +394,20 @@ impl HostGate {
         self.engine.kick();
     }
 
-    /// Ends requests that have waited too long.
+    /// Ends requests that have waited too long. While nothing is decided, also changes that the
+    /// engine has: they wait for the other array. Their hosts repeat them, and the repetition comes
+    /// later in the order.
     pub(crate) fn expire(&self, now: Duration) {
-        let (late, forwards) = {
+        let (late, pending, forwards) = {
             let mut state = self.state.lock();
             let (late, kept): (VecDeque<_>, VecDeque<_>) =
                 std::mem::take(&mut state.held).into_iter().partition(|held| held.deadline <= now);
             state.held = kept;
-            (late, state.forwards.expire(now))
+            let is_undecided = state.hosts.changes == Changes::Hold;
+            let pending = if is_undecided { state.pending.take_late(now) } else { Vec::new() };
+            (late, pending, state.forwards.expire(now))
         };
+        pending.into_iter().for_each(|(tag, sink)| sink.complete(tag, Err(OpError::Transition(UNDECIDED))));
         late.into_iter().for_each(|held| held.sink.complete(held.tag, Err(OpError::Transition(UNDECIDED))));
         forward::complete(forwards);
         // The lease may have been extended.
@@ -462,12 +473,15 @@ impl HostGate {
             state.objects_in_flight -= usize::from(passed.kind == Kind::Objects);
         }
         let is_still = state.in_flight == 0 && state.hosts.changes != Changes::Serve;
+        let is_answered = passed.number.is_some_and(|number| !state.pending.remove(number));
         let is_refused = matches!(result, Err(OpError::Unavailable(_)));
         let may_answer = !is_refused && state.version == passed.version && state.allows_reads();
         match passed.again.as_ref().filter(|_| is_read && !may_answer) {
             None => {
                 drop(state);
-                passed.sink.complete(tag, result);
+                if !is_answered {
+                    passed.sink.complete(tag, result);
+                }
             }
             Some(_) if state.hosts.changes == Changes::Fail => {
                 drop(state);
@@ -499,14 +513,19 @@ impl State {
         }
     }
 
-    /// Notes a request that does not wait. Returns the version of the service.
-    fn admit(&mut self, request: &Request, decision: &Decision) -> u64 {
-        if matches!(decision, Decision::Pass) && kind_of(&request.op) != Kind::Read {
-            self.in_flight += 1;
-            self.objects_in_flight += usize::from(kind_of(&request.op) == Kind::Objects);
-            self.note_direct(request);
+    /// Notes a request that does not wait. Returns the version of the service, and the number of a
+    /// change that may end while nothing is decided: its host repeats it, and it compares nothing.
+    fn admit(&mut self, request: &Request, decision: &Decision) -> (u64, Option<u64>) {
+        let kind = kind_of(&request.op);
+        if !matches!(decision, Decision::Pass) || kind == Kind::Read {
+            return (self.version, None);
         }
-        self.version
+        self.in_flight += 1;
+        self.objects_in_flight += usize::from(kind == Kind::Objects);
+        self.note_direct(request);
+        let may_end = kind == Kind::Change && request.forward.is_none() && !forward::compares(&request.op);
+        let number = may_end.then(|| self.pending.add(request.deadline, request.tag, request.sink.clone()));
+        (self.version, number)
     }
 
     fn decide(&self, request: &Request, is_drained: bool) -> Decision {
@@ -579,6 +598,8 @@ struct Passed {
     sink: Arc<dyn Sink>,
     kind: Kind,
     version: u64,
+    /// Its number among those that may end while nothing is decided.
+    number: Option<u64>,
     /// A request that reads, to be made again.
     again: Option<Op>,
     deadline: Duration,
