@@ -87,7 +87,7 @@ struct State {
     in_flight: usize,
     /// Those of them that change objects.
     objects_in_flight: usize,
-    /// Those of them that may end while nothing is decided.
+    /// Requests that the engine has and that may end while nothing is decided.
     pending: Pending,
     /// Forwards of the other array are accepted in this session.
     accepts: Option<Session>,
@@ -394,9 +394,9 @@ impl HostGate {
         self.engine.kick();
     }
 
-    /// Ends requests that have waited too long. While nothing is decided, also changes that the
-    /// engine has: they wait for the other array. Their hosts repeat them, and the repetition comes
-    /// later in the order.
+    /// Ends requests that have waited too long. While nothing is decided, also those that the
+    /// engine has: changes wait for the other array, and reads for changes. Their hosts repeat
+    /// them, and the repetition of a change comes later in the order.
     pub(crate) fn expire(&self, now: Duration) {
         let (late, pending, forwards) = {
             let mut state = self.state.lock();
@@ -477,11 +477,10 @@ impl HostGate {
         let is_refused = matches!(result, Err(OpError::Unavailable(_)));
         let may_answer = !is_refused && state.version == passed.version && state.allows_reads();
         match passed.again.as_ref().filter(|_| is_read && !may_answer) {
+            _ if is_answered => drop(state),
             None => {
                 drop(state);
-                if !is_answered {
-                    passed.sink.complete(tag, result);
-                }
+                passed.sink.complete(tag, result);
             }
             Some(_) if state.hosts.changes == Changes::Fail => {
                 drop(state);
@@ -514,16 +513,22 @@ impl State {
     }
 
     /// Notes a request that does not wait. Returns the version of the service, and the number of a
-    /// change that may end while nothing is decided: its host repeats it, and it compares nothing.
+    /// request that may end while nothing is decided: its host repeats it, and it changes nothing
+    /// by a comparison.
     fn admit(&mut self, request: &Request, decision: &Decision) -> (u64, Option<u64>) {
         let kind = kind_of(&request.op);
-        if !matches!(decision, Decision::Pass) || kind == Kind::Read {
+        if !matches!(decision, Decision::Pass) {
             return (self.version, None);
         }
-        self.in_flight += 1;
-        self.objects_in_flight += usize::from(kind == Kind::Objects);
-        self.note_direct(request);
-        let may_end = kind == Kind::Change && request.forward.is_none() && !forward::compares(&request.op);
+        if kind != Kind::Read {
+            self.in_flight += 1;
+            self.objects_in_flight += usize::from(kind == Kind::Objects);
+            self.note_direct(request);
+        }
+        // No host repeats a copy to a stage.
+        let is_of_host =
+            request.forward.is_none() && !matches!(request.op, Op::Copy { destination, .. } if destination.is_stage());
+        let may_end = kind != Kind::Objects && is_of_host && !forward::compares(&request.op);
         let number = may_end.then(|| self.pending.add(request.deadline, request.tag, request.sink.clone()));
         (self.version, number)
     }

@@ -1,40 +1,40 @@
-//! Changes of hosts that the engine has.
+//! Requests of hosts that the engine has.
 
 use engine::{Sink, Tag};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A change without an answer.
-struct Change {
+/// A request without an answer.
+struct Waiting {
     deadline: Duration,
     tag: Tag,
     sink: Arc<dyn Sink>,
 }
 
-/// Changes that a host may repeat, so that they may end before the engine ends them.
+/// Requests that a host may repeat, so that they may end before the engine ends them.
 #[derive(Default)]
 pub(super) struct Pending {
     next: u64,
-    changes: BTreeMap<u64, Change>,
+    requests: BTreeMap<u64, Waiting>,
 }
 
 impl Pending {
-    /// Adds a change, which may end after `deadline`. Returns its number.
+    /// Adds a request, which may end after `deadline`. Returns its number.
     pub(super) fn add(&mut self, deadline: Duration, tag: Tag, sink: Arc<dyn Sink>) -> u64 {
         self.next += 1;
-        self.changes.insert(self.next, Change { deadline, tag, sink });
+        self.requests.insert(self.next, Waiting { deadline, tag, sink });
         self.next
     }
 
-    /// The engine has ended a change. Returns false if it was answered before.
+    /// The engine has ended a request. Returns false if it was answered before.
     pub(super) fn remove(&mut self, number: u64) -> bool {
-        self.changes.remove(&number).is_some()
+        self.requests.remove(&number).is_some()
     }
 
-    /// Removes the changes that have waited too long, and returns them.
+    /// Removes the requests that have waited too long, and returns them.
     pub(super) fn take_late(&mut self, now: Duration) -> Vec<(Tag, Arc<dyn Sink>)> {
-        let late = self.changes.extract_if(.., |_, change| change.deadline <= now);
-        late.map(|(_, change)| (change.tag, change.sink)).collect()
+        let late = self.requests.extract_if(.., |_, waiting| waiting.deadline <= now);
+        late.map(|(_, waiting)| (waiting.tag, waiting.sink)).collect()
     }
 }
