@@ -109,6 +109,7 @@ pub(crate) struct Cleaner {
     /// search visits all segments, so the next one follows a checkpoint, a fall in live data by
     /// an eighth of a segment, or the first host that waits.
     pub(crate) nothing_at: Option<(u64, bool)>,
+    /// While hosts wait for space.
     reached: Option<Reached>,
     /// A search that found no victim is repeated, because time has passed.
     pub(crate) is_retry_due: bool,
@@ -159,7 +160,7 @@ impl Cleaner {
         cleaned - reached.cleaned > most
     }
 
-    /// A request that takes space was admitted.
+    /// A request that stores data was admitted: space is found.
     pub(crate) fn stop_awaiting(&mut self) {
         self.reached = None;
     }
