@@ -31,6 +31,7 @@ mod policy;
 mod protection;
 mod record;
 mod request;
+mod reservation_place;
 mod secret;
 mod shared_map;
 mod state;
@@ -56,6 +57,7 @@ pub use record::{
     Array, ArrayInit, ArraySettings, ArrayTime, Chap, ClockJump, Connection, GroupConnection, GroupSnapshotId, Host,
     HostGroup, HostGroupId, HostId, Qos, ScrubSettings, Snapshot, Tag, Volume, VolumeOrSnapshot, reservations_key,
 };
+pub use reservation_place::{MAX_SHARED_RESERVATIONS_BYTES, reservation_place};
 pub use secret::{Secret, SecretKeys};
 pub use state::{CatalogPart, CatalogState, volume_names};
 pub use volume_group::{VolumeGroup, VolumeGroupId};

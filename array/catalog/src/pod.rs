@@ -65,6 +65,9 @@ pub struct PodStretch {
     /// Whether the pod was on this array when it was stretched.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_origin: bool,
+    /// Whether the stream has the hidden volume for reservations.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub has_reservations: bool,
     /// Name of the pod at the other array, if the name was taken here.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shared_name: Option<String>,
@@ -103,6 +106,7 @@ impl PodStretch {
             settings: 0,
             register: String::new(),
             is_origin,
+            has_reservations: false,
             shared_name: None,
         }
     }

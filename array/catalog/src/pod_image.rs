@@ -4,6 +4,7 @@ use crate::error::CatalogError;
 use crate::name::{check_name, folded};
 use crate::pod::{MAX_CONTENT, MAX_STREAM, stream_of};
 use crate::record::{Qos, Tag, is_default};
+use crate::reservation_place::RESERVATIONS_BLOCKS;
 use crate::{MAX_GROUP_VOLUMES, MIN_VOLUME_BYTES};
 use engine::{Change, MAX_MESSAGE_BYTES};
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,9 @@ const MAX_SUFFIX_BYTES: usize = 63;
 /// A stretched pod with its volumes and snapshots, as both arrays have them.
 ///
 /// It has no identities: both arrays find their objects by content. The objects that refer to a
-/// pod's objects are not part of it: connections, reservations, memberships in protection groups
-/// and policies, and sources of copies belong to each array. Equal pods have equal images.
+/// pod's objects are not part of it: connections, memberships in protection groups and policies,
+/// and sources of copies belong to each array. Reservations are content of a hidden volume. Equal
+/// pods have equal images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodImage {
     /// Number of the stream.
@@ -37,6 +39,9 @@ pub struct PodImage {
     /// Quota of the pod in bytes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub quota_bytes: Option<u64>,
+    /// Whether the stream has the hidden volume for reservations.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub has_reservations: bool,
     /// Its volumes, including destroyed ones, by content.
     pub volumes: Vec<VolumeImage>,
     /// Their snapshots, including destroyed ones, by content.
@@ -132,6 +137,7 @@ impl PodImage {
         let volumes = self.volumes.iter().map(|volume| (volume.content, volume.bytes));
         let all = volumes.chain(self.snapshots.iter().map(|snapshot| (snapshot.content, snapshot.bytes)));
         let mut contents: Vec<_> = all.map(|(number, bytes)| (stream.volume(number), bytes / LBA_BYTES)).collect();
+        contents.extend(self.has_reservations.then(|| (stream.reservations(), RESERVATIONS_BLOCKS)));
         contents.sort_unstable();
         contents
     }
@@ -182,6 +188,7 @@ impl PodImage {
             (self.next_content <= MAX_CONTENT + 1, "the number of a content has more than 30 bits"),
             (self.volumes.len() <= MAX_GROUP_VOLUMES, "a pod has at most 1000 volumes"),
             (contents.len() == count, "two objects have one content"),
+            (!contents.contains(&0), "an object has the content of the reservations"),
             (contents.last().is_none_or(|last| *last < self.next_content), "a content is not counted"),
             (serials.len() == count && serials.iter().all(|serial| is_serial(serial)), "a serial number is not one"),
             (self.volumes.iter().all(|volume| check_name(&volume.name).is_ok()), "the name of a volume is not one"),

@@ -34,5 +34,9 @@ mod unit;
 mod wire_memory;
 
 pub use config::TargetConfig;
-pub use pod_ports::{FunctionEnd, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction};
+pub use pod_ports::{
+    FunctionEnd, PodPortStates, PodPorts, PortState, PortWatcher, ReservationNexus, SharedFunction,
+    SharedReservationChange,
+};
 pub use portal::{BoundPortal, IscsiTarget};
+pub use unit::reservation::place::image_of_place;

@@ -1,5 +1,7 @@
 //! The target ports of volumes that two arrays serve: the interface to the pods of the array.
 
+use scsi::Asc;
+use scsi::persistent_reservation::NexusId;
 use std::sync::Arc;
 use types::VolumeId;
 
@@ -34,6 +36,16 @@ impl PodPortStates {
         self.own != PortState::Unavailable && self.peer == PortState::Active
     }
 
+    /// Returns true if this array serves the volume.
+    pub(crate) fn are_own_active(&self) -> bool {
+        self.own == PortState::Active
+    }
+
+    /// Returns true if this array serves the volume, and the other one does not.
+    pub(crate) fn is_own_alone(&self) -> bool {
+        self.own == PortState::Active && self.peer != PortState::Active
+    }
+
     /// Returns true if both arrays serve the volume. While this array does not, the state of the
     /// other one may be unknown.
     pub(crate) fn are_both_active(&self) -> bool {
@@ -50,6 +62,46 @@ pub enum SharedFunction {
     LogicalUnitReset,
     /// A target reset, limited to the logical units that the session sees.
     TargetReset,
+}
+
+/// A nexus, as two arrays name it to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReservationNexus {
+    /// Name of the initiator port.
+    pub initiator_port: String,
+    /// Relative identifier of the target port, which differs between the arrays.
+    pub target_port: u16,
+}
+
+impl ReservationNexus {
+    fn of(nexus: &NexusId) -> Self {
+        // A name with other bytes is that of no session.
+        let initiator_port = String::from_utf8_lossy(nexus.initiator_port()).into_owned();
+        Self { initiator_port, target_port: nexus.target_port() }
+    }
+
+    pub(crate) fn id(&self) -> NexusId {
+        NexusId::of_port(self.initiator_port.as_bytes(), self.target_port)
+    }
+}
+
+/// The effects of a change of the reservations of a volume at both arrays, which also read them
+/// again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedReservationChange {
+    /// Nexuses that get a unit attention condition, with ASC and ASCQ.
+    pub attentions: Vec<(ReservationNexus, u16)>,
+    /// Nexuses whose commands are aborted.
+    pub aborted: Vec<ReservationNexus>,
+}
+
+impl SharedReservationChange {
+    pub(crate) fn of(attentions: &[(NexusId, Asc)], aborted: &[NexusId]) -> Self {
+        Self {
+            attentions: attentions.iter().map(|(nexus, asc)| (ReservationNexus::of(nexus), asc.0)).collect(),
+            aborted: aborted.iter().map(ReservationNexus::of).collect(),
+        }
+    }
 }
 
 /// Called when a function has ended at the other array: true if all its commands there have ended.
@@ -70,6 +122,11 @@ pub trait PodPorts: Send + Sync {
     /// Executes a task management function at the other arrays of the volumes with these contents,
     /// and calls `end` then, exactly once and perhaps from within this call.
     fn execute(&self, contents: Vec<VolumeId>, function: SharedFunction, end: FunctionEnd);
+
+    /// Lets the other array of the volume with this content take up a change of its reservations,
+    /// which is stored, and calls `end` then, exactly once and perhaps from within this call. An
+    /// array that does not serve the volume any more need not be asked.
+    fn reservations_changed(&self, content: VolumeId, change: SharedReservationChange, end: FunctionEnd);
 
     /// Calls `watcher` after every change of states. The caller holds no lock that
     /// [`ports`](Self::ports) takes.

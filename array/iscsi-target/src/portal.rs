@@ -2,12 +2,12 @@
 
 use crate::config::TargetConfig;
 use crate::connection::serve_connection;
-use crate::pod_ports::{FunctionEnd, PodPorts, SharedFunction};
+use crate::pod_ports::{FunctionEnd, PodPorts, SharedFunction, SharedReservationChange};
 use crate::portals::PortalTag;
 use crate::shared::Shared;
 use crate::slots::ConnectionSlot;
 use crate::threshold_watch::watch;
-use catalog::Catalog;
+use catalog::{Catalog, MAX_SHARED_RESERVATIONS_BYTES};
 use engine::Service;
 use platform::net::{Listener, Stream};
 use std::io;
@@ -80,6 +80,7 @@ impl IscsiTarget {
     pub fn open(&self, portal: BoundPortal) {
         let BoundPortal { listener, address } = portal;
         let portal = self.shared.portals.add(address);
+        self.shared.units.set_runtime(tokio::runtime::Handle::current());
         if !self.shared.is_watched.swap(true, Ordering::Relaxed) {
             tokio::spawn(watch(self.shared.clone()));
         }
@@ -103,14 +104,14 @@ impl IscsiTarget {
         self.shared.activity.totals_of(volume)
     }
 
-    /// Returns true if a host has a registration or a reservation of a volume, RESERVE(6) included.
+    /// Returns true if two arrays can have the reservations of a volume: no host holds it by
+    /// RESERVE(6) or RESERVE(10), and its registrations fit. Another one must not become a volume
+    /// that two arrays serve.
     ///
-    /// Such a volume must not become one that two arrays serve, because they do not share
-    /// reservations: those of the volume would hold on this array, and no host could end them. A
-    /// host can reserve until [`PodPorts::ports`] has states for the volume, so the answer counts
-    /// only after that, while the other array does not serve it yet.
-    pub fn has_reservations(&self, volume: ObjectId) -> bool {
-        self.shared.units.get(volume).reservations.has_any()
+    /// The unit of the volume exists from then on: it stores its persistent reservations for both
+    /// arrays as soon as [`PodPorts::ports`] has states for it.
+    pub fn can_share_reservations(&self, volume: ObjectId) -> bool {
+        self.shared.units.get(volume).reservations.can_be_shared(MAX_SHARED_RESERVATIONS_BYTES)
     }
 
     /// Sets the pods that two arrays serve, as [`Self::with_pod_ports`] does.
@@ -118,10 +119,10 @@ impl IscsiTarget {
         self.shared.set_pod_ports(ports);
     }
 
-    /// Returns [`Self::has_reservations`] as a function that lives as long as it is wanted.
-    pub fn reservation_check(&self) -> impl Fn(ObjectId) -> bool + Send + Sync + use<> {
+    /// Returns [`Self::can_share_reservations`] as a function that lives as long as it is wanted.
+    pub fn sharing_check(&self) -> impl Fn(ObjectId) -> bool + Send + Sync + use<> {
         let shared = self.shared.clone();
-        move |volume| shared.units.get(volume).reservations.has_any()
+        move |volume| shared.units.get(volume).reservations.can_be_shared(MAX_SHARED_RESERVATIONS_BYTES)
     }
 
     /// Returns the execution of the other array's task management functions, as a function that
@@ -129,6 +130,18 @@ impl IscsiTarget {
     pub fn shared_functions(&self) -> impl Fn(&[VolumeId], SharedFunction, FunctionEnd) + Send + Sync + use<> {
         let shared = self.shared.clone();
         move |contents, function, end| shared.units.execute_for_peer(contents, function, end)
+    }
+
+    /// Returns the execution of the other array's changes of reservations:
+    /// [`PodPorts::reservations_changed`] at that array leads to a call of it.
+    pub fn shared_reservations(&self) -> impl Fn(VolumeId, SharedReservationChange, FunctionEnd) + Send + Sync + use<> {
+        let shared = self.shared.clone();
+        move |content, change, end| {
+            let target = shared.clone();
+            let task = async move { target.units.apply_for_peer(content, change, end).await };
+            // Without a runtime no portal is open, and `end` is called when the task is dropped.
+            shared.units.spawn(task);
+        }
     }
 
     /// Returns the counters of all commands.

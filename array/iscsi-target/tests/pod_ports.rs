@@ -8,12 +8,14 @@ use bytes::Bytes;
 use catalog::{CatalogError, Draft, HostEdit, PodPeer};
 use engine::OpError;
 use iscsi::pdu::{TaskFunction, TaskOutcome};
-use iscsi_target::{FunctionEnd, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction};
+use iscsi_target::{
+    FunctionEnd, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction, SharedReservationChange,
+};
 use parking_lot::Mutex;
 use scsi::cdb::{CdbSize, Command, ModeSense, ReportOpcodes, ReportingOptions, SelectReport, Transfer};
 use scsi::copy::{CopyList, Segment, build_copy_list};
 use scsi::inquiry::Naa;
-use scsi::persistent_reservation::{InAction, OutAction, parse_keys, parse_reservation};
+use scsi::persistent_reservation::{InAction, OutAction};
 use scsi::port_groups::{AccessState, parse_port_groups};
 use scsi::{Asc, Sense, SenseKey, asc};
 use std::collections::BTreeMap;
@@ -52,6 +54,10 @@ impl PodPorts for Pods {
 
     fn execute(&self, contents: Vec<VolumeId>, function: SharedFunction, end: FunctionEnd) {
         self.functions.lock().push((contents, function, end));
+    }
+
+    fn reservations_changed(&self, _content: VolumeId, _change: SharedReservationChange, end: FunctionEnd) {
+        end(true);
     }
 
     fn subscribe(&self, watcher: PortWatcher) {
@@ -164,7 +170,7 @@ async fn two_arrays_report_the_same_two_groups() {
 
 #[tokio::test]
 async fn plain_volumes_are_described_as_before() {
-    let (_pods, array, mut alpha) = start(PortState::Unavailable, PortState::Active).await;
+    let (_pods, _array, mut alpha) = start(PortState::Unavailable, PortState::Active).await;
     let other = Array::start().await;
     let mut before = other.host(ALPHA).await;
     for command in descriptions() {
@@ -174,7 +180,6 @@ async fn plain_volumes_are_described_as_before() {
     assert_eq!(alpha.reserve_out(2, OutAction::Register, 0, 0xa1, false).await, GOOD);
     assert_eq!(alpha.run(2, READ).await.data().len(), 512);
     assert_eq!(alpha.reserve_out(2, OutAction::Clear, 0xa1, 0, false).await, GOOD);
-    assert!(!array.target.has_reservations(array.volume("a")));
 }
 
 #[tokio::test]
@@ -220,7 +225,9 @@ async fn unavailable_volume_is_described_and_not_lost() {
 
 #[tokio::test]
 async fn commands_wait_in_the_engine_in_transition() {
-    let (_pods, array, mut alpha) = start(PortState::Transitioning, PortState::Active).await;
+    let (pods, array, mut alpha) = start(PortState::Active, PortState::Active).await;
+    pods.set(array.volume("shared"), PortState::Transitioning, PortState::Active);
+    assert_eq!(alpha.run(1, Command::TestUnitReady).await, CHANGED);
     assert_eq!(alpha.run(1, Command::TestUnitReady).await, TRANSITION);
     assert_eq!(states(&mut alpha).await[0], (1, AccessState::Transitioning));
     assert_eq!(alpha.run(1, READ).await.data(), vec![0; 512], "the engine decides");
@@ -395,56 +402,17 @@ async fn preferred_arrays_are_optimized_for_the_host() {
 }
 
 #[tokio::test]
-async fn shared_volume_has_no_reservations() {
-    let (_pods, array, mut alpha) = start(PortState::Active, PortState::Active).await;
-    let unknown = Ended::Check(SenseKey::IllegalRequest, asc::INVALID_COMMAND_OPERATION_CODE);
-    for size in [CdbSize::Six, CdbSize::Ten] {
-        assert_eq!(alpha.run(1, Command::Reserve { size }).await, unknown);
-        assert_eq!(alpha.run(1, Command::Release { size }).await, GOOD);
-    }
-    for action in [OutAction::Register, OutAction::RegisterAndIgnoreExistingKey, OutAction::Reserve] {
-        assert_eq!(alpha.reserve_out(1, action, 0, 0xa1, false).await, unknown);
-    }
-    let (_, keys) = parse_keys(&alpha.run(1, reserve_in(InAction::ReadKeys)).await.data()).expect("keys");
-    let held = parse_reservation(&alpha.run(1, reserve_in(InAction::ReadReservation)).await.data());
-    assert_eq!((keys, held), (vec![], None));
-    let capabilities = alpha.run(1, reserve_in(InAction::ReportCapabilities)).await.data();
-    assert_eq!(&capabilities[..], [0, 8, 0, 0x80, 0, 0, 0, 0]);
-    for (opcode, supported) in [(0x16, 1), (0x56, 1), (0x5f, 1), (0x5e, 3), (0x17, 3)] {
-        let [shared, plain] = [alpha.run(1, opcodes(Some(opcode))).await, alpha.run(2, opcodes(Some(opcode))).await];
-        assert_eq!((shared.data()[1], plain.data()[1]), (supported, 3), "{opcode:02x}");
-    }
-    assert!(!array.target.has_reservations(array.volume("shared")));
-}
-
-#[tokio::test]
-async fn array_knows_if_a_volume_is_reserved() {
+async fn array_knows_if_a_volume_can_be_shared() {
     let array = Array::start().await;
     let (mut alpha, shared) = (array.host(ALPHA).await, array.volume("shared"));
-    let is_reserved = || array.target.has_reservations(shared);
-    assert!(!is_reserved());
+    let is_held = || !array.target.can_share_reservations(shared);
+    assert!(!is_held());
     assert_eq!(alpha.run(1, Command::Reserve { size: CdbSize::Six }).await, GOOD);
-    assert!(is_reserved());
+    assert!(is_held());
     assert_eq!(alpha.run(1, Command::Release { size: CdbSize::Six }).await, GOOD);
-    assert!(!is_reserved());
+    assert!(!is_held());
     assert_eq!(alpha.reserve_out(1, OutAction::Register, 0, 0xa1, false).await, GOOD);
-    assert!(is_reserved(), "a registration without a reservation");
-    assert_eq!(alpha.reserve_out(1, OutAction::Clear, 0xa1, 0, false).await, GOOD);
-    assert!(!is_reserved());
-    array.gate.block_values();
-    let parameters = scsi::persistent_reservation::OutParameters {
-        key: 0,
-        service_key: 0xa1,
-        initiator_ports: None,
-        all_target_ports: false,
-        persist: true,
-    };
-    let register = Command::PersistentReserveOut { action: OutAction::Register, kind: None, length: 24 };
-    let registering = alpha.submit(1, &register, parameters.to_bytes().to_vec()).await;
-    array.gate.wait_blocked(1).await;
-    assert!(is_reserved(), "a registration that is being stored");
-    array.gate.release();
-    assert_eq!(alpha.end_of(registering).await, GOOD);
+    assert!(!is_held(), "a registration comes to both arrays");
 }
 
 fn naa(array: &Array, volume: &str) -> Naa {

@@ -509,6 +509,7 @@ impl CarrierOwner for Owner {
         }
         drop(links);
         pods.exchange.link_ended(link);
+        pods.questions.link_ended(array);
         pods.of_array(array).iter().for_each(|handle| handle.give(Input::LinkDown(link)));
     }
 

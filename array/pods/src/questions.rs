@@ -44,6 +44,11 @@ impl Questions {
         self.waiting.lock().1.remove(&number);
     }
 
+    /// The link to an array has ended: its answers do not arrive any more.
+    pub(crate) fn link_ended(&self, array: &str) {
+        self.waiting.lock().1.retain(|_, (asked, _)| asked != array);
+    }
+
     /// Whether a question of another array is answered. The caller then calls [`Self::answered`].
     pub(crate) fn may_answer(&self) -> bool {
         let may = self.answered.fetch_add(1, Ordering::Relaxed) < MOST_ANSWERED;
@@ -56,5 +61,21 @@ impl Questions {
     /// A question of another array was answered.
     pub(crate) fn answered(&self) {
         self.answered.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn question_ends_with_the_link_of_its_array() {
+        let questions = Questions::default();
+        let ((_, lost), (number, waiting)) = (questions.add("alpha"), questions.add("beta"));
+        questions.link_ended("alpha");
+        assert!(lost.recv_timeout(Duration::from_secs(60)).is_err(), "no answer can arrive");
+        questions.take_answer("beta", number, Bytes::from_static(b"yes"));
+        assert_eq!(waiting.recv_timeout(Duration::from_secs(60)).unwrap(), "yes");
     }
 }

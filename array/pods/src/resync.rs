@@ -92,6 +92,20 @@ struct Sending {
     range: BlockRange,
 }
 
+impl Sending {
+    fn note(&self, blocks: u64) {
+        if is_shown(self.volume) {
+            self.worker.progress.note(blocks);
+        }
+    }
+}
+
+/// True for a volume whose size counts in the progress. That of the reservations is large, and
+/// nearly empty.
+fn is_shown(volume: VolumeId) -> bool {
+    volume.stream().is_none_or(|stream| stream.reservations() != volume)
+}
+
 impl Sink for Sending {
     fn complete(&self, _: Tag, result: Result<Reply, OpError>) {
         let rest = match &result {
@@ -102,12 +116,12 @@ impl Sink for Sending {
             && *blocks > 0
             && let Ok(range) = BlockRange::new(Lba(self.range.start().0 + blocks), rest)
         {
-            self.worker.progress.note(*blocks);
+            self.note(*blocks);
             self.worker.submit(&self.window, self.volume, range);
             return;
         }
         if result.is_ok() {
-            self.worker.progress.note(self.range.blocks());
+            self.note(self.range.blocks());
         }
         let mut state = self.window.state.lock();
         state.count -= 1;
@@ -138,7 +152,8 @@ impl Worker {
     /// the last error, which is reported once.
     fn pass(self: &Arc<Self>, problem: &mut Option<OpError>) -> bool {
         let volumes = self.engine.stream_volumes(self.stream);
-        let lacking = volumes.iter().map(|(volume, blocks)| self.lacking(*volume, *blocks)).sum::<u64>();
+        let shown = volumes.iter().filter(|(volume, _)| is_shown(*volume));
+        let lacking = shown.map(|(volume, blocks)| self.lacking(*volume, *blocks)).sum::<u64>();
         self.progress.total.store(lacking * LBA_BYTES, Ordering::Relaxed);
         self.progress.sent.store(0, Ordering::Relaxed);
         let mut has_failed = false;

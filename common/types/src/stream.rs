@@ -51,6 +51,12 @@ impl StreamId {
         VolumeId(IN_STREAM | u64::from(self.0) << NUMBER_BITS | u64::from(number))
     }
 
+    /// Returns the id of the hidden volume that has the reservations of hosts on the volumes of
+    /// this stream. No content of hosts has the number 0.
+    pub fn reservations(self) -> VolumeId {
+        self.volume(0)
+    }
+
     /// Returns the id of a stage of this stream: a hidden volume for pieces of copies, which each
     /// array fills by itself. Each period has one for the copies of either array.
     pub fn stage(self, period: Period, is_second: bool) -> VolumeId {

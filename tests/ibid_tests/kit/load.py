@@ -92,10 +92,13 @@ class Session:
     def __init__(self, array: Array, lun: int, initiator: str, limit: float = 60):
         self.array, self.lun, self.initiator, self.limit = array, lun, initiator, limit
         self.connection: Connection | None = None
+        self.isid: bytes | None = None
+        """The initiator port; another one for each login without it."""
 
     def connect(self) -> Connection:
         if not self.connection:
             connection = Connection(self.array.ports[0], limit=self.limit)
+            connection.isid = self.isid or connection.isid
             try:
                 connection.login(self.array.iqn, self.initiator)
             except BaseException:

@@ -18,6 +18,7 @@ from ibid_tests.kit.pair import LUN, POD, VOLUME, Pair, wait
 from ibid_tests.kit.procs import Failed, free_ports
 from ibid_tests.kit.term import seconds
 from ibid_tests.outside.near import Near
+from ibid_tests.outside.reservations import FENCE, Cluster
 from ibid_tests.outside.resets import resets
 from ibid_tests.outside.result import Check, Lab, Result, checks
 
@@ -70,6 +71,7 @@ class Site:
         self.lab, self.pair, self.host = lab, pair, Host(lab.bin)
         self.load: Load | None = None
         self.ats: Ats | None = None
+        self.cluster = Cluster(pair)
         self.seed = 100
         self.numbers = 0
 
@@ -90,6 +92,7 @@ class Site:
             ("offloads", self.offloads),
             ("preferred arrays", self.preferred),
             ("resets", lambda: resets(self.pair)),
+            ("reservations", self.cluster.fenced),
             ("refusals of a stretched pod", self.stretched_refusals),
             ("volumes and snapshots", self.objects),
         ]
@@ -152,7 +155,9 @@ class Site:
     def stretch(self) -> str:
         pair = self.pair
         self.fill(self.alpha, *STILL)
+        self.cluster.begin()
         took = pair.stretch()
+        self.cluster.arrive()
         self.verify(self.beta, *STILL)
         serials = [array.admin("volume", "list", VOLUME)[0]["serial"] for array in pair.arrays]
         assert serials[0] == serials[1], serials
@@ -199,7 +204,7 @@ class Site:
                 array.admin("host", "disconnect", "any", name)
         for verb in ("destroy", "eradicate"):
             alpha.admin("volume", verb, *names)
-        wait("gone at beta", lambda: self.names(beta, "volume", "--all") == {VOLUME}, ANSWERED)
+        wait("gone at beta", lambda: self.names(beta, "volume", "--all") == {VOLUME, FENCE}, ANSWERED)
         return "XCOPY and WRITE SAME through beta, UNMAP through alpha: equal at both"
 
     def preferred(self) -> str:
@@ -429,7 +434,7 @@ class Site:
             array.admin("host", "disconnect", "any", new)
         stays.admin("volume", "destroy", new)
         stays.admin("volume", "eradicate", new, f"{POD}::left")
-        wait("gone", lambda: self.names(gone, "volume", "--all") == {VOLUME}, ANSWERED)
+        wait("gone", lambda: self.names(gone, "volume", "--all") == {VOLUME, FENCE}, ANSWERED)
         return "created, renamed, resized, written and destroyed at one array, equal at the other when it is back"
 
     def mediator_lost_alone(self) -> str:
@@ -527,6 +532,7 @@ class Site:
         assert pair.state(stays) is None, pair.state(stays)
         wait(f"without a pod at {gone}", lambda: not leaves.admin("pod", "list"), ANSWERED)
         assert not leaves.admin("volume", "list"), f"{gone} has the volume"
+        self.cluster.stay(stays)
         self.verify(stays, *STILL)
         self.verify(stays, *self.range())
         self.load.verify(stays)

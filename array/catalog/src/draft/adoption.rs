@@ -44,6 +44,7 @@ impl Draft {
         let id = PodId(self.state.array().next_host);
         self.edit_array(|array| array.next_host += 1)?;
         let stretch = PodStretch::new(image.stream, image.next_content, peer, now_ms, false);
+        let stretch = PodStretch { has_reservations: image.has_reservations, ..stretch };
         self.store_pod(Pod {
             id,
             name: image.name.clone(),
@@ -90,6 +91,7 @@ impl Draft {
         let name = self.free_pod_name(&image.name, id);
         stretch.shared_name = (name != image.name).then(|| image.name.clone());
         stretch.next_content = image.next_content;
+        stretch.has_reservations = image.has_reservations;
         let new = Pod {
             name,
             created_ms: image.created_ms,

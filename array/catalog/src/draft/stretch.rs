@@ -3,7 +3,8 @@
 
 use super::{Draft, PodId};
 use crate::pod::{MAX_CONTENT, MAX_STREAM, POD_SEPARATOR, Pod, PodMediator, PodPeer, PodStretch};
-use crate::record::{Snapshot, Volume, VolumeOrSnapshot, moved_content};
+use crate::record::{Snapshot, Volume, VolumeOrSnapshot, moved_content, reservations_key};
+use crate::reservation_place::RESERVATIONS_BLOCKS;
 use crate::{CatalogError, MAX_GROUP_VOLUMES};
 use engine::Change;
 use std::sync::Arc;
@@ -42,6 +43,9 @@ impl Draft {
         if stream > MAX_STREAM || contents.chain(snapshots.iter().map(|held| held.content())).any(is_used) {
             return Err(CatalogError::BadSetting { reason: "the number of a stream has 31 bits and is used once" });
         }
+        self.changes
+            .push(Change::CreateVolume { volume: stretch.stream().reservations(), blocks: RESERVATIONS_BLOCKS });
+        stretch.has_reservations = true;
         for volume in &volumes {
             let moved = self.move_into(&mut stretch, volume.id, volume.content());
             self.put_volume(Volume { moved, ..Volume::clone(volume) })?;
@@ -65,17 +69,35 @@ impl Draft {
 
     /// Ends the stretch of a pod at this array. The content keeps its ids; the engine's stream is
     /// removed by the caller. A later stretch uses another number.
+    ///
+    /// Reservations of hosts end unless [`Self::keep_reservations`] stores them for this array.
     pub fn unstretch_pod(&mut self, name: &str) -> Result<Arc<Pod>, CatalogError> {
         let pod = Pod::clone(self.state.pod(name)?);
-        stretch_of(&pod)?;
+        self.drop_reservations(stretch_of(&pod)?);
         self.store_pod(Pod { stretch: None, ..pod })
+    }
+
+    /// Stores the reservations of a volume for this array alone, as an image of them, in place of
+    /// those from before two arrays had the pod.
+    pub fn keep_reservations(&mut self, volume: ObjectId, image: Option<Vec<u8>>) {
+        let key = reservations_key(volume);
+        self.changes.push(match image {
+            Some(value) => Change::Put { key, value },
+            None => Change::Remove { key },
+        });
+    }
+
+    fn drop_reservations(&mut self, stretch: &PodStretch) {
+        if stretch.has_reservations {
+            self.changes.push(Change::DeleteVolume { volume: stretch.stream().reservations() });
+        }
     }
 
     /// Removes a stretched pod from this array, with its volumes, snapshots, connections and
     /// content, whatever state they are in. The engine's stream was removed before.
     pub fn drop_pod(&mut self, name: &str) -> Result<(), CatalogError> {
         let pod = self.state.pod(name)?.clone();
-        stretch_of(&pod)?;
+        self.drop_reservations(stretch_of(&pod)?);
         let (volumes, snapshots) = self.state.objects_of_pod(&pod);
         let contents = snapshots.iter().map(|snapshot| snapshot.content());
         for volume in contents.chain(volumes.iter().map(|volume| volume.content())) {

@@ -497,7 +497,7 @@ fn stretched_pod_matches_golden_form() {
         concat!(
             r#"{"v":2,"record":{"id":1,"name":"p","created_ms":1,"quota_bytes":107374182400,"stretch":{"stream":77,"#,
             r#""next_content":4,"peer":{"id":"73697874-6565-4e20-a279-746573206f6b","name":"array-2"},"since_ms":9,"#,
-            r#""is_origin":true}}}"#
+            r#""is_origin":true,"has_reservations":true}}}"#
         )
     );
     assert!(stored("volume/0000000000000001").starts_with(r#"{"v":2,"record":{"id":1,"content":9223372367567257601,"#));
@@ -508,7 +508,7 @@ fn stretched_pod_matches_golden_form() {
         concat!(
             "\u{2}",
             r#"{"stream":77,"next_content":4,"name":"p","created_ms":1,"quota_bytes":107374182400,"#,
-            r#""volumes":[{"content":1,"name":"a","bytes":1073741824,"serial":"A279746573206F6B00000001","created_ms":2},"#,
+            r#""has_reservations":true,"volumes":[{"content":1,"name":"a","bytes":1073741824,"serial":"A279746573206F6B00000001","created_ms":2},"#,
             r#"{"content":2,"name":"c","bytes":2147483648,"serial":"A279746573206F6B00000002","created_ms":3}],"#,
             r#""snapshots":[{"content":3,"volume":1,"suffix":"s","bytes":1073741824,"#,
             r#""serial":"A279746573206F6B00000004","created_ms":6}]}"#

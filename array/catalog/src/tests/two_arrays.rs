@@ -259,10 +259,11 @@ fn volume_changes_make_the_volumes_of_the_image() {
     let (_, _, first) = stretched();
     let image = image(&first, "p");
     let contents = image.contents();
-    assert_eq!(contents, [(numbered(1), GIB / 512), (numbered(2), 2 * GIB / 512), (numbered(3), GIB / 512)]);
+    let hidden = (numbered(0), 1 << 38);
+    assert_eq!(contents, [hidden, (numbered(1), GIB / 512), (numbered(2), 2 * GIB / 512), (numbered(3), GIB / 512)]);
     assert_eq!(image.volume_changes(&contents), []);
     let delta = numbered(7).delta().unwrap();
-    let held = [(numbered(1), GIB / 512), (numbered(2), 8), (numbered(9), 8), (VolumeId(4), 8), (delta, 8)];
+    let held = [hidden, (numbered(1), GIB / 512), (numbered(2), 8), (numbered(9), 8), (VolumeId(4), 8), (delta, 8)];
     let expected = [
         Change::DeleteVolume { volume: numbered(9) },
         Change::ResizeVolume { volume: numbered(2), blocks: 2 * GIB / 512 },

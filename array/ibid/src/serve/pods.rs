@@ -6,11 +6,14 @@ mod evacuation;
 mod functions;
 mod offers;
 mod reports;
+mod reservations;
 
 use crate::problem::Problem;
 use catalog::{Catalog, Pod, PodImage, PodMediator};
 use engine::{Change, Service};
-use iscsi_target::{FunctionEnd, IscsiTarget, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction};
+use iscsi_target::{
+    FunctionEnd, IscsiTarget, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction, SharedReservationChange,
+};
 use link::Links;
 use mediator::{MediatorClient, MediatorInfo};
 use parking_lot::{Mutex, RwLock};
@@ -37,17 +40,25 @@ const MOST_ASKED: usize = 4;
 /// Executes a task management function of the other array on the sessions of this one.
 type ExecuteHere = Arc<dyn Fn(&[VolumeId], SharedFunction, FunctionEnd) + Send + Sync>;
 
+/// Takes up a change of reservations that the other array has made.
+type ReserveHere = Arc<dyn Fn(VolumeId, SharedReservationChange, FunctionEnd) + Send + Sync>;
+
 /// Calls of the iSCSI target.
 pub(super) struct TargetCalls {
-    /// Asks whether a host has reserved a volume.
-    is_reserved: Box<dyn Fn(ObjectId) -> bool + Send + Sync>,
+    /// Asks whether two arrays can have the reservations of a volume.
+    can_share: Box<dyn Fn(ObjectId) -> bool + Send + Sync>,
     execute: ExecuteHere,
+    reserve: ReserveHere,
 }
 
 impl TargetCalls {
     /// Returns the calls of a target.
     pub(super) fn of(target: &IscsiTarget) -> Self {
-        Self { is_reserved: Box::new(target.reservation_check()), execute: Arc::new(target.shared_functions()) }
+        Self {
+            can_share: Box::new(target.sharing_check()),
+            execute: Arc::new(target.shared_functions()),
+            reserve: Arc::new(target.shared_reservations()),
+        }
     }
 }
 
@@ -65,6 +76,8 @@ pub(super) struct StretchedPods {
     links: Arc<Links>,
     /// Taken when the array stops: they use this value as their catalog.
     pods: RwLock<Option<Arc<Pods>>>,
+    /// The engine without gates. Taken when the array stops.
+    engine: RwLock<Option<Arc<dyn PodEngine>>>,
     /// Number of iSCSI portals of this array.
     portals: u16,
     peers: RwLock<BTreeMap<StreamId, PeerPorts>>,
@@ -99,6 +112,7 @@ impl StretchedPods {
             catalog,
             links,
             pods: RwLock::default(),
+            engine: RwLock::default(),
             portals: u16::try_from(portals).unwrap_or(u16::MAX),
             peers: RwLock::default(),
             refusals: Mutex::default(),
@@ -117,6 +131,7 @@ impl StretchedPods {
         is_restored: bool,
     ) -> Result<(), Problem> {
         *self.target.lock() = Some(target);
+        *self.engine.write() = Some(engine.clone());
         let carrier = Carrier::new(engine.clone(), Handle::current());
         let environment =
             Environment { engine, carrier: carrier.clone(), objects: self.clone(), runtime: Handle::current().into() };
@@ -180,6 +195,7 @@ impl StretchedPods {
             pods.stop();
         }
         *self.target.lock() = None;
+        *self.engine.write() = None;
     }
 
     fn pods(&self) -> Option<Arc<Pods>> {
@@ -229,6 +245,22 @@ impl StretchedPods {
         }))
     }
 
+    /// Returns the port states of a pod that this array does not serve although the catalog has it
+    /// on two: it begins, or the array stops.
+    fn ports_without(&self, stream: StreamId) -> Option<PodPortStates> {
+        self.find(stream)?;
+        let own = if self.pods().is_some() { PortState::Transitioning } else { PortState::Unavailable };
+        let PeerPorts { number, portals } = self.peer_ports(stream);
+        Some(PodPortStates { own, peer: PortState::Active, peer_number: number, peer_ports: portals })
+    }
+
+    /// Returns the facts about the ports of the other array. Until it has described itself, only
+    /// one group is reported.
+    fn peer_ports(&self, stream: StreamId) -> PeerPorts {
+        let peer = self.peers.read().get(&stream).copied();
+        peer.unwrap_or_else(|| PeerPorts { number: self.catalog.array().number, portals: 1 })
+    }
+
     /// Gives a pod the settings of the catalog.
     fn apply_settings(&self, pod: &Pod) -> Result<(), String> {
         let (Some(stretch), Some(pods)) = (pod.stretch.as_ref(), self.pods()) else { return Ok(()) };
@@ -252,16 +284,13 @@ impl PodPorts for StretchedPods {
     fn ports(&self, content: VolumeId) -> Option<PodPortStates> {
         // A plain volume costs the test of one bit.
         let stream = content.stream()?;
-        let hosts = self.pods()?.hosts(stream)?;
+        let Some(hosts) = self.pods().and_then(|pods| pods.hosts(stream)) else { return self.ports_without(stream) };
         let state = |ports: Ports| match ports {
             Ports::Active => PortState::Active,
             Ports::Transitioning => PortState::Transitioning,
             Ports::Unavailable => PortState::Unavailable,
         };
-        // Until the other array has described itself, only one group is reported.
-        let peer = self.peers.read().get(&stream).copied();
-        let PeerPorts { number, portals } =
-            peer.unwrap_or_else(|| PeerPorts { number: self.catalog.array().number, portals: 1 });
+        let PeerPorts { number, portals } = self.peer_ports(stream);
         Some(PodPortStates {
             own: state(hosts.own_ports),
             peer: state(hosts.peer_ports),
@@ -272,6 +301,10 @@ impl PodPorts for StretchedPods {
 
     fn execute(&self, contents: Vec<VolumeId>, function: SharedFunction, end: FunctionEnd) {
         self.execute_at_peers(contents, function, end);
+    }
+
+    fn reservations_changed(&self, content: VolumeId, change: SharedReservationChange, end: FunctionEnd) {
+        self.change_at_peer(content, &change, end);
     }
 
     fn subscribe(&self, watcher: PortWatcher) {
@@ -350,6 +383,7 @@ impl PodObjects for StretchedPods {
     fn end_stretch(&self, stream: StreamId) -> Result<(), String> {
         let Some(pod) = self.find(stream) else { return Ok(()) };
         self.refusals.lock().remove(&stream);
+        self.keep_reservations(&pod)?;
         let ended = self.catalog.change(|draft| draft.unstretch_pod(&pod.name).map(|_| ()));
         tracing::info!(pod = pod.name, "the pod is on this array alone");
         ended.map_err(|error| error.to_string())?;

@@ -5,14 +5,13 @@ use crate::command::context::CommandContext;
 use crate::pod_ports::{PodPortStates, PortState};
 use catalog::PathPreference;
 use scsi::cdb::Command;
-use scsi::persistent_reservation::{InAction, Reservations};
 use scsi::port_groups::{AccessState, PortGroup, StateCause};
 use scsi::{Asc, Sense, SenseKey, asc};
 use std::cmp::Ordering;
 
-/// RESERVE(6), RESERVE(10) and PERSISTENT RESERVE OUT. Two arrays do not share reservations, so a
-/// host must not rely on one.
-pub(crate) const UNSHARED_COMMANDS: [u8; 3] = [0x16, 0x56, 0x5f];
+/// RESERVE(6) and RESERVE(10), which end with their session. Two arrays share persistent
+/// reservations only.
+pub(crate) const UNSHARED_COMMANDS: [u8; 2] = [0x16, 0x56];
 /// IMPLICIT TRANSITION TIME in seconds: the arrays agree within seconds, or after a host has waited
 /// for its command (5 s).
 const TRANSITION_SECONDS: u8 = 60;
@@ -56,9 +55,7 @@ pub(crate) fn check_access(ports: &PodPortStates, command: &Command) -> Result<(
         return Err(sense);
     }
     match command {
-        Command::Reserve { .. } | Command::PersistentReserveOut { .. } => {
-            Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE))
-        }
+        Command::Reserve { .. } => Err(Sense::illegal(asc::INVALID_COMMAND_OPERATION_CODE)),
         _ => Ok(()),
     }
 }
@@ -81,11 +78,6 @@ fn is_served_while_unavailable(command: &Command) -> bool {
             | Command::ReportTaskManagement { .. }
             | Command::ReceiveCopyResults { .. }
     )
-}
-
-/// Returns the parameter data of PERSISTENT RESERVE IN for a volume that two arrays serve.
-pub(crate) fn unshared_reservations(action: InAction) -> Vec<u8> {
-    Reservations::read_without_support(action)
 }
 
 /// Returns the target port groups in ascending order of their numbers, so that two arrays list them

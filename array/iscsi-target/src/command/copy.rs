@@ -216,7 +216,7 @@ fn resolve(
     if source.unit.reservations.forbids_reads(context.nexus)
         || destination.unit.reservations.forbids_writes(context.nexus)
         || destination.check_writable().is_err()
-        || [source, destination].iter().any(|end| is_unavailable(context, end))
+        || [source, destination].iter().any(|end| is_unavailable(context, end) || !end.unit.reservations.is_known())
     {
         return Err(device_failure(number));
     }

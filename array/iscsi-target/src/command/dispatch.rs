@@ -1,6 +1,6 @@
 //! Dispatch of SCSI commands: logical unit, checks, and first step.
 
-use crate::command::access::check_access;
+use crate::command::access::{check_access, not_accessible};
 use crate::command::classify::{class_of, cost_of, covered_bytes, described_bytes, requested_bytes, writes_medium};
 use crate::command::context::CommandContext;
 use crate::command::copy::{copy_results, extended_copy};
@@ -9,6 +9,7 @@ use crate::command::outcome::CommandOutcome;
 use crate::command::program::{Program, Step};
 use crate::command::report::{report, report_absent};
 use crate::command::reservation::reservation;
+use crate::pod_ports::PortState;
 use crate::unit::qos::Cost;
 use crate::unit::view::Attachment;
 use engine::Op;
@@ -71,6 +72,11 @@ fn dispatch_to_unit(
     let command = parsed?;
     if let Some(ports) = &ports {
         check_access(ports, &command)?;
+        // An array that is unavailable executes only commands that describe the unit.
+        if ports.own != PortState::Unavailable && !attachment.unit.reservations.can_judge(&command) {
+            // In transition, a host has other paths to try.
+            return not_accessible(ports.own).map_or(Ok(CommandOutcome::BUSY.into()), Err);
+        }
     }
     if attachment.unit.reservations.forbids(context.nexus, &command) {
         return Ok(CommandOutcome::CONFLICT.into());
@@ -98,7 +104,7 @@ fn dispatch_to_unit(
         Command::Reserve { .. }
         | Command::Release { .. }
         | Command::PersistentReserveIn { .. }
-        | Command::PersistentReserveOut { .. } => reservation(context, attachment, ports.is_some(), &command, data),
+        | Command::PersistentReserveOut { .. } => reservation(context, attachment, ports.as_ref(), &command, data),
         Command::StartStop(request) => start_stop(context, request),
         _ => report(context, attachment, ports.as_ref(), &command, data).map(Step::Done),
     }

@@ -10,4 +10,4 @@ mod medium;
 pub(crate) mod outcome;
 pub(crate) mod program;
 mod report;
-mod reservation;
+pub(crate) mod reservation;

@@ -6,6 +6,7 @@ use crate::nexus::ids::Ticket;
 use crate::unit::limits::QosLimits;
 use crate::unit::qos::Cost;
 use crate::unit::reservation::ReservationChange;
+use crate::unit::reservation::place::SharedReserveOut;
 use engine::{Extent, Op, OpError, Reply};
 use scsi::lba_status::{ProvisioningStatus, StatusRun, build_lba_status};
 use scsi::persistent_reservation::NexusId;
@@ -20,6 +21,8 @@ pub(crate) enum Step {
     /// Store the reservation change if necessary and abort the commands that it names. The command
     /// is answered when those have ended.
     ChangeReservation(ReservationChange),
+    /// Change the reservations of a unit that two arrays serve.
+    ShareReservation(SharedReserveOut),
     /// Wait for a further event.
     Wait(Program),
     /// The command has ended.
@@ -61,6 +64,8 @@ pub(crate) enum Program {
     StoreReservation { aborted: Vec<NexusId>, no_space: Asc },
     /// PERSISTENT RESERVE OUT that waits for aborted commands to end.
     AwaitAborts,
+    /// PERSISTENT RESERVE OUT that waits for both arrays.
+    AwaitShared,
 }
 
 /// A command that waits for QoS limits. If it passes the last one, the operation is submitted.
@@ -127,6 +132,8 @@ impl Program {
             },
             // A throttled command has no operation in progress, so no result belongs to it.
             Self::Throttled(throttled) => Step::Wait(Self::Throttled(throttled)),
+            // Its outcome comes as an event.
+            Self::AwaitShared => Step::Wait(Self::AwaitShared),
             Self::Status { lba, allocation } => Step::Done(match result {
                 Ok(Reply::Extents(extents)) => CommandOutcome::truncated(lba_status(&extents), allocation),
                 Ok(_) => CommandOutcome::GOOD,
@@ -165,7 +172,7 @@ impl Program {
             Self::Then(next) => next.1.lba(),
             Self::Sequence(sequence) => sequence.lba,
             Self::Throttled(throttled) => throttled.program.lba(),
-            Self::Copy(_) | Self::StoreReservation { .. } | Self::AwaitAborts => Lba(0),
+            Self::Copy(_) | Self::StoreReservation { .. } | Self::AwaitAborts | Self::AwaitShared => Lba(0),
         }
     }
 }

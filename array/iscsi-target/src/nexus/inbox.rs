@@ -5,6 +5,7 @@ use crate::pod_ports::FunctionEnd;
 use engine::{OpError, Reply, Sink, Source, Tag};
 use iscsi::target_connection::RequestId;
 use parking_lot::Mutex;
+use scsi::{Sense, Status};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,14 @@ use types::ObjectId;
 /// A completion of the engine.
 pub(crate) type Completion = (Tag, Result<Reply, OpError>);
 
+/// The outcome of a command without data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedOutcome {
+    pub(crate) status: Status,
+    /// Present only with CHECK CONDITION.
+    pub(crate) sense: Option<Sense>,
+}
+
 /// A request to a session, sent by another session or by the target.
 #[derive(Debug)]
 pub(crate) enum SessionEvent {
@@ -22,6 +31,8 @@ pub(crate) enum SessionEvent {
     Abort { volume: Option<ObjectId>, barrier: Arc<AbortBarrier> },
     /// All commands that `waiter` waited for have ended, unless `is_certain` is false.
     AbortsDone { waiter: Waiter, is_certain: bool },
+    /// A change of reservations that two arrays share has ended.
+    ReservationsShared { tag: Tag, outcome: SharedOutcome },
     /// The limits of its volume admit a throttled command.
     Admitted { tag: Tag, ticket: Ticket },
     /// Request a logout of the initiator within `seconds`, because the target shuts down.

@@ -424,6 +424,7 @@ impl Session {
             }
             Step::Wait(program) => self.tasks.put(tag, task, program),
             Step::ChangeReservation(change) => self.change_reservation(tag, task, change),
+            Step::ShareReservation(request) => self.share_reservation(tag, task, request),
             Step::Done(outcome) => {
                 self.tasks.release(tag);
                 self.finish(task, outcome);
@@ -557,6 +558,7 @@ impl Session {
                 self.connection.abort_incoming(|lun| is_on(&self.view, lun, volume), &mut self.events);
             }
             SessionEvent::AbortsDone { waiter, is_certain } => self.complete_waiter(waiter, is_certain),
+            SessionEvent::ReservationsShared { tag, outcome } => self.complete_shared_reservation(tag, outcome),
             SessionEvent::Admitted { tag, ticket } => self.admitted.push_back((tag, ticket)),
             SessionEvent::RequestLogout { seconds } => self.request_logout(seconds),
             SessionEvent::Close { reason } => self.close(reason.to_owned()),

@@ -1,12 +1,15 @@
 //! Reservation changes: storing them (APTPL), and aborting the commands of preempted nexuses.
 
 use crate::command::outcome::CommandOutcome;
-use crate::command::program::Program;
-use crate::nexus::inbox::{AbortBarrier, Waiter};
+use crate::command::program::{Program, Step};
+use crate::command::reservation::refused;
+use crate::nexus::inbox::{AbortBarrier, SessionEvent, SharedOutcome, Waiter};
 use crate::session::Session;
 use crate::session::tasks::Task;
 use crate::unit::logical_unit::LogicalUnit;
-use crate::unit::reservation::ReservationChange;
+use crate::unit::logical_unit::reservations::SharedChange;
+use crate::unit::reservation::place::SharedReserveOut;
+use crate::unit::reservation::{ReservationChange, ReservationError};
 use engine::{OpError, Reply, Sink};
 use scsi::Asc;
 use scsi::persistent_reservation::NexusId;
@@ -51,5 +54,34 @@ impl Session {
         self.tasks.put(tag, task, Program::AwaitAborts);
         let barrier = AbortBarrier::new(self.nexus.inbox.clone(), Waiter::Command(tag));
         unit.abort_commands(|nexus| aborted.contains(&nexus.reservation_id), &barrier);
+    }
+
+    /// Changes the reservations of a unit that two arrays serve. The change continues if the
+    /// session ends.
+    pub(super) fn share_reservation(&mut self, tag: u64, task: Task, request: SharedReserveOut) {
+        let change = SharedChange {
+            unit: task.attachment.unit.clone(),
+            content: task.attachment.content,
+            nexus: self.nexus.reservation_id.clone(),
+            request,
+        };
+        self.tasks.put(tag, task, Program::AwaitShared);
+        let (shared, inbox) = (self.shared.clone(), self.nexus.inbox.clone());
+        tokio::spawn(async move {
+            let answer = |result: Result<(), ReservationError>| {
+                let outcome = result.map_or_else(refused, |()| CommandOutcome::GOOD);
+                let CommandOutcome { status, sense, .. } = outcome;
+                inbox.post(SessionEvent::ReservationsShared { tag, outcome: SharedOutcome { status, sense } });
+            };
+            shared.units.change_shared(change, answer).await;
+        });
+    }
+
+    /// Answers the command that has changed them.
+    pub(super) fn complete_shared_reservation(&mut self, tag: u64, outcome: SharedOutcome) {
+        let SharedOutcome { status, sense } = outcome;
+        if let Some((task, _)) = self.tasks.take(tag) {
+            self.run_step(tag, task, Step::Done(CommandOutcome { status, sense, ..CommandOutcome::GOOD }));
+        }
     }
 }

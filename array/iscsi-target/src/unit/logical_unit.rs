@@ -1,5 +1,7 @@
 //! Logical units: the state of a volume that all its sessions share.
 
+pub(crate) mod reservations;
+
 use crate::nexus::Nexus;
 use crate::nexus::ids::NexusId;
 use crate::nexus::inbox::{AbortBarrier, SessionEvent};
@@ -15,6 +17,7 @@ use scsi::{Asc, Sense, SenseFormat, asc, persistent_reservation};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use tokio::runtime::Handle;
 use types::{ObjectId, VolumeId};
 
 /// A logical unit.
@@ -141,7 +144,7 @@ impl LogicalUnit {
 
     /// Reads the states of the target ports with `read`. If they differ from those before, every
     /// nexus gets a unit attention condition (SPC-4 5.15.2.1).
-    fn follow_ports(&self, read: impl Fn() -> Option<PodPortStates>) -> Option<PodPortStates> {
+    fn follow_ports(&self, read: impl Fn() -> Option<PodPortStates>, service: &dyn KeyValue) -> Option<PodPortStates> {
         if !self.has_ports.load(Ordering::Acquire) && read().is_none() {
             return None;
         }
@@ -149,6 +152,7 @@ impl LogicalUnit {
         // They are read under the lock, so that an older reading does not replace a newer one.
         let now = read();
         if *ports != now {
+            self.reservations.follow_ports(*ports, now, service, self.volume);
             *ports = now;
             self.has_ports.store(now.is_some(), Ordering::Release);
             self.limits.share(now.is_some_and(|ports| ports.are_both_active()));
@@ -201,9 +205,10 @@ impl std::fmt::Debug for LogicalUnit {
 /// All logical units that a session has seen since the start of the process, without those of
 /// eradicated volumes.
 pub(crate) struct LogicalUnits {
-    service: Arc<dyn Service>,
-    catalog: Arc<Catalog>,
-    pod_ports: OnceLock<Arc<dyn PodPorts>>,
+    pub(super) service: Arc<dyn Service>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) pod_ports: OnceLock<Arc<dyn PodPorts>>,
+    runtime: OnceLock<Handle>,
     units: Mutex<HashMap<ObjectId, Arc<LogicalUnit>>>,
     group_limits: GroupLimits,
 }
@@ -212,7 +217,7 @@ impl LogicalUnits {
     /// Creates an empty table. `service` holds the stored reservations.
     pub(crate) fn new(service: Arc<dyn Service>, catalog: Arc<Catalog>) -> Self {
         let (units, group_limits) = (Mutex::default(), GroupLimits::default());
-        Self { service, catalog, pod_ports: OnceLock::new(), units, group_limits }
+        Self { service, catalog, pod_ports: OnceLock::new(), runtime: OnceLock::new(), units, group_limits }
     }
 
     /// Sets the pods that two arrays serve. Only the first call has an effect.
@@ -229,15 +234,16 @@ impl LogicalUnits {
     pub(crate) fn get(&self, volume: ObjectId) -> Arc<LogicalUnit> {
         let mut units = self.units.lock();
         let unit = units.entry(volume).or_insert_with(|| {
-            let unit = LogicalUnit::new(volume, &*self.service);
+            let unit = Arc::new(LogicalUnit::new(volume, &*self.service));
             self.update(&unit, &self.catalog.state(), self.service.space());
-            Arc::new(unit)
+            unit.reservations.begin();
+            unit
         });
         unit.clone()
     }
 
     /// Applies the settings of the catalog and the usage of the pool to a unit.
-    pub(crate) fn update(&self, unit: &LogicalUnit, state: &CatalogState, pool: PoolSpace) {
+    pub(crate) fn update(&self, unit: &Arc<LogicalUnit>, state: &CatalogState, pool: PoolSpace) {
         self.follow_catalog_ports(unit, state);
         unit.follow(state, self.group_limits.of_volume(state, unit.volume), &*self.service, pool);
     }
@@ -245,9 +251,33 @@ impl LogicalUnits {
     /// Returns the states of the target ports for a unit with this content, after its nexuses were
     /// notified of a change. `None` if no other array serves it.
     #[inline]
-    pub(crate) fn ports(&self, unit: &LogicalUnit, content: VolumeId) -> Option<PodPortStates> {
+    pub(crate) fn ports(&self, unit: &Arc<LogicalUnit>, content: VolumeId) -> Option<PodPortStates> {
         let pods = self.pod_ports.get()?;
-        unit.follow_ports(|| pods.ports(content))
+        // A session may not have seen yet that the content has moved into a pod.
+        let is_older = content.stream().is_none() && unit.has_ports.load(Ordering::Acquire);
+        let content = if is_older { self.content_of(unit).unwrap_or(content) } else { content };
+        let ports = unit.follow_ports(|| pods.ports(content), &*self.service);
+        if let Some(ports) = &ports {
+            self.renew_if_needed(unit, content, ports);
+        }
+        ports
+    }
+
+    /// Returns the content of a unit in the catalog.
+    pub(super) fn content_of(&self, unit: &LogicalUnit) -> Option<VolumeId> {
+        self.catalog.state().volume_or_snapshot_by_id(unit.volume).map(|found| found.content())
+    }
+
+    /// Sets the runtime for work that begins outside of sessions. Only the first call has an
+    /// effect.
+    pub(crate) fn set_runtime(&self, runtime: Handle) {
+        self.runtime.get_or_init(|| runtime);
+    }
+
+    /// Starts a task. Returns false if there is no runtime yet.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
+        let runtime = Handle::try_current().ok().or_else(|| self.runtime.get().cloned());
+        runtime.map(|runtime| runtime.spawn(task)).is_some()
     }
 
     /// Executes a task management function at the other arrays of units with these contents. The
@@ -287,7 +317,7 @@ impl LogicalUnits {
         self.all().iter().for_each(|unit| self.follow_catalog_ports(unit, &state));
     }
 
-    fn follow_catalog_ports(&self, unit: &LogicalUnit, state: &CatalogState) {
+    fn follow_catalog_ports(&self, unit: &Arc<LogicalUnit>, state: &CatalogState) {
         if let Some(found) = state.volume_or_snapshot_by_id(unit.volume) {
             self.ports(unit, found.content());
         }
@@ -312,7 +342,7 @@ impl LogicalUnits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pod_ports::{PortState, PortWatcher};
+    use crate::pod_ports::{PortState, PortWatcher, SharedReservationChange};
     use catalog::{ArrayInit, CatalogError, MIN_IOPS_LIMIT, Qos, QosEdit, VolumeEdit};
     use engine::model::ModelEngine;
 
@@ -326,6 +356,10 @@ mod tests {
         }
 
         fn execute(&self, _contents: Vec<VolumeId>, _function: SharedFunction, end: FunctionEnd) {
+            end(true);
+        }
+
+        fn reservations_changed(&self, _content: VolumeId, _change: SharedReservationChange, end: FunctionEnd) {
             end(true);
         }
 

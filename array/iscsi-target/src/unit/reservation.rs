@@ -1,8 +1,11 @@
 //! Reservations of a logical unit, persistent and RESERVE(6), on the state machine of `scsi`.
 
+pub(crate) mod place;
+
 use crate::nexus::Nexus;
+use crate::pod_ports::{PodPortStates, PortState};
 use catalog::reservations_key;
-use engine::{Change, KeyValue, Op};
+use engine::{Change, KeyValue, Op, OpError};
 use parking_lot::Mutex;
 use scsi::cdb::{CdbSize, Command, Transfer};
 use scsi::persistent_reservation::{
@@ -17,11 +20,36 @@ const ONE_BLOCK: Transfer = Transfer { size: CdbSize::Sixteen, lba: Lba(0), bloc
 const READ: Command = Command::Read(ONE_BLOCK);
 const WRITE: Command = Command::Write(ONE_BLOCK);
 
+/// How the copy in memory relates to the stored reservations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Copy {
+    /// This array alone serves the unit, and changes the copy first.
+    #[default]
+    Own,
+    /// Two arrays serve the unit, and the copy has all changes that were answered GOOD.
+    Current,
+    /// The other array may have made a change that it has not answered.
+    Suspect,
+    /// The other array may have made changes without this one.
+    Unknown,
+}
+
 /// The reservations of one logical unit.
+#[derive(Default)]
 pub(crate) struct UnitReservations {
     state: Mutex<State>,
     /// If false, no reservation is held, and a command need not take the lock.
     is_reserved: AtomicBool,
+    /// If false, the copy is the unit's own or current, and a command need not take the lock.
+    is_doubtful: AtomicBool,
+    /// The unit has followed the first states of its ports.
+    has_begun: AtomicBool,
+    /// A renewal of the copy is in progress.
+    is_renewing: AtomicBool,
+    /// A change of a unit that two arrays serve is in progress.
+    is_changing: AtomicBool,
+    /// Held while the stored reservations are read.
+    reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -30,6 +58,20 @@ struct State {
     /// The state that is being stored and takes effect once it is. Until then, further changes are
     /// answered BUSY.
     pending: Option<Reservations>,
+    copy: Copy,
+    /// The reservations from before two arrays served the unit, until others are stored.
+    former: Option<Reservations>,
+    /// Number of the changes of the port states.
+    epoch: u64,
+}
+
+/// A change of a unit that two arrays serve.
+pub(super) struct Changing<'a>(&'a UnitReservations);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.is_changing.store(false, Ordering::Release);
+    }
 }
 
 /// Why a reservation command failed.
@@ -41,6 +83,8 @@ pub(crate) enum ReservationError {
     Conflict,
     /// CHECK CONDITION.
     Check(Sense),
+    /// The engine has refused it, or its outcome is not certain.
+    Engine(OpError),
 }
 
 impl From<ReservationRefusal> for ReservationError {
@@ -79,22 +123,135 @@ pub(crate) struct ReservationChange {
 impl UnitReservations {
     /// Loads the stored reservations, in their state after a power loss (SPC-4 5.13.4).
     pub(crate) fn load(service: &dyn KeyValue, volume: ObjectId) -> Self {
-        let state = service.get(&reservations_key(volume)).map_or(Ok(Reservations::default()), |image| {
-            Reservations::from_image(&image).map(Reservations::after_power_loss)
-        });
-        let state = state.unwrap_or_else(|error| {
-            tracing::error!(%volume, "stored reservations discarded: {error}");
-            Reservations::default()
-        });
-        let reservations = Self { state: Mutex::default(), is_reserved: AtomicBool::new(false) };
-        reservations.update(|reservations| reservations.current = state);
+        let reservations = Self::default();
+        reservations.update(|state| state.current = stored(service, volume).after_power_loss());
         reservations
     }
 
-    /// Returns true if there is a registration or a reservation, or one is being stored.
-    pub(crate) fn has_any(&self) -> bool {
+    /// Follows a change of the port states.
+    ///
+    /// An array that stays active learns of each change of the other one before it is answered. One
+    /// that was unavailable, or has just begun, has to read them before it admits a command. A pod
+    /// that leaves its second array has stored them for this one.
+    pub(crate) fn follow_ports(
+        &self,
+        was: Option<PodPortStates>,
+        now: Option<PodPortStates>,
+        service: &dyn KeyValue,
+        volume: ObjectId,
+    ) {
+        let has_begun = self.has_begun.load(Ordering::Acquire);
+        self.update(|state| {
+            state.epoch += 1;
+            if was.is_none() {
+                state.former = Some(state.pending.take().unwrap_or_else(|| state.current.clone()));
+            }
+            let is_known = has_begun && state.copy != Copy::Unknown;
+            state.copy = match now {
+                None => Copy::Own,
+                Some(now) if now.own != PortState::Unavailable && is_known => Copy::Suspect,
+                Some(_) => Copy::Unknown,
+            };
+            if now.is_none() {
+                (state.current, state.former) = (stored(service, volume), None);
+            }
+        });
+    }
+
+    /// The unit has followed the states that the ports had when it was created.
+    pub(crate) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Release);
+    }
+
+    /// Returns true if both arrays can have these reservations: no nexus holds a RESERVE(6) or
+    /// RESERVE(10), and the others have at most `max_bytes`.
+    pub(crate) fn can_be_shared(&self, max_bytes: usize) -> bool {
         let state = self.state.lock();
-        self.is_reserved.load(Ordering::Acquire) || state.pending.is_some() || !state.current.registrations().is_empty()
+        let fits = |state: &Reservations| !state.is_held() && state.to_image().len() <= max_bytes;
+        fits(&state.current) && state.pending.as_ref().is_none_or(fits)
+    }
+
+    /// Returns the reservations that are stored for this array alone.
+    pub(super) fn own(service: &dyn KeyValue, volume: ObjectId) -> Reservations {
+        stored(service, volume)
+    }
+
+    /// Returns the copy in memory if it has all changes that were answered GOOD.
+    pub(super) fn known(&self) -> Option<Reservations> {
+        let state = self.state.lock();
+        (state.copy != Copy::Unknown).then(|| state.current.clone())
+    }
+
+    /// Returns the reservations from before two arrays served the unit, if there were any and they
+    /// may not be stored for both.
+    pub(super) fn former(&self) -> Option<Reservations> {
+        self.state.lock().former.clone().filter(|former| !former.registrations().is_empty())
+    }
+
+    /// Returns the number of the present states of the ports.
+    pub(super) fn epoch(&self) -> u64 {
+        self.state.lock().epoch
+    }
+
+    /// Takes up reservations that were read while the port states were those of `epoch`. Returns
+    /// false, and changes nothing, if they are not any more.
+    pub(super) fn install(&self, stored: Reservations, epoch: u64) -> bool {
+        self.update(|state| {
+            let is_same = state.epoch == epoch;
+            if is_same && state.copy != Copy::Own {
+                (state.current, state.copy, state.former) = (stored, Copy::Current, None);
+            }
+            is_same
+        })
+    }
+
+    /// A change is stored that could not be read.
+    pub(super) fn forget(&self) {
+        self.update(|state| {
+            state.epoch += 1;
+            if state.copy != Copy::Own {
+                state.copy = Copy::Unknown;
+            }
+        });
+    }
+
+    /// Returns true, once until [`Self::end_renewal`], if the copy must be read again.
+    pub(super) fn begin_renewal(&self) -> bool {
+        self.is_doubtful.load(Ordering::Acquire) && !self.is_renewing.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn end_renewal(&self) {
+        self.is_renewing.store(false, Ordering::Release);
+    }
+
+    /// Begins a change, which ends when the value is dropped. `None` if another one is in progress.
+    pub(super) fn begin_change(&self) -> Option<Changing<'_>> {
+        (!self.is_changing.swap(true, Ordering::AcqRel)).then_some(Changing(self))
+    }
+
+    /// Returns true if the copy has all changes that were answered GOOD.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.is_doubtful.load(Ordering::Acquire) || self.state.lock().copy != Copy::Unknown
+    }
+
+    /// Returns true if the copy says whether this command is allowed. Otherwise it is read again,
+    /// and the host repeats the command.
+    #[inline]
+    pub(crate) fn can_judge(&self, command: &Command) -> bool {
+        let is_about_them =
+            matches!(command, Command::PersistentReserveIn { .. } | Command::PersistentReserveOut { .. });
+        // A host must not see a change before the other array has it.
+        if is_about_them && self.is_changing.load(Ordering::Acquire) {
+            return false;
+        }
+        if !self.is_doubtful.load(Ordering::Acquire) {
+            return true;
+        }
+        match self.state.lock().copy {
+            Copy::Own | Copy::Current => true,
+            Copy::Suspect => !is_about_them,
+            Copy::Unknown => !is_about_them && Reservations::is_always_allowed(command),
+        }
     }
 
     fn update<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
@@ -103,6 +260,7 @@ impl UnitReservations {
         // Every reservation type conflicts with the writes of an unregistered nexus.
         let unregistered = NexusId::of_port(b"", 0);
         self.is_reserved.store(state.current.check(&unregistered, &WRITE).is_err(), Ordering::Release);
+        self.is_doubtful.store(matches!(state.copy, Copy::Suspect | Copy::Unknown), Ordering::Release);
         result
     }
 
@@ -153,9 +311,9 @@ impl UnitReservations {
 
     /// Executes a command that changes reservations, unless an earlier change is being stored.
     fn change<T>(&self, act: impl FnOnce(&mut State) -> Result<T, ReservationRefusal>) -> Result<T, ReservationError> {
-        self.update(|state| match state.pending {
-            Some(_) => Err(ReservationError::Busy),
-            None => Ok(act(state)?),
+        self.update(|state| match (state.copy, &state.pending) {
+            (Copy::Own, None) => Ok(act(state)?),
+            _ => Err(ReservationError::Busy),
         })
     }
 
@@ -171,7 +329,11 @@ impl UnitReservations {
 
     /// PERSISTENT RESERVE IN: returns the parameter data.
     pub(crate) fn read(&self, action: InAction) -> Vec<u8> {
-        self.state.lock().current.read(action)
+        let state = self.state.lock();
+        match state.copy {
+            Copy::Own => state.current.read(action),
+            _ => state.current.read_without_classic(action),
+        }
     }
 
     /// PERSISTENT RESERVE OUT. If the result has an operation to store, the caller must submit it
@@ -199,13 +361,23 @@ impl UnitReservations {
 
 /// Returns the sense code for a change that cannot be stored: registration or reservation
 /// resources.
-fn no_space_code(action: OutAction) -> Asc {
+pub(super) fn no_space_code(action: OutAction) -> Asc {
     match action {
         OutAction::Register | OutAction::RegisterAndIgnoreExistingKey | OutAction::RegisterAndMove => {
             asc::INSUFFICIENT_REGISTRATION_RESOURCES
         }
         _ => asc::INSUFFICIENT_RESERVATION_RESOURCES,
     }
+}
+
+/// Returns the reservations that this array has stored for a volume.
+fn stored(service: &dyn KeyValue, volume: ObjectId) -> Reservations {
+    let image = service.get(&reservations_key(volume));
+    let stored = image.map_or(Ok(Reservations::default()), |image| Reservations::from_image(&image));
+    stored.unwrap_or_else(|error| {
+        tracing::error!(%volume, "stored reservations discarded: {error}");
+        Reservations::default()
+    })
 }
 
 /// Returns the change that stores the reservations of a volume. Without registrations the value is

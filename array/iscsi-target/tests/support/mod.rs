@@ -47,7 +47,8 @@ impl Array {
         Self::start_as(number, Arc::new(ModelEngine::default()), TargetConfig::default(), Some(pods)).await
     }
 
-    async fn start_as(
+    /// Starts the array of this number on an engine that another one may have, too.
+    pub async fn start_as(
         number: u8,
         engine: Arc<dyn Service>,
         config: TargetConfig,

@@ -28,10 +28,11 @@ impl Pods {
     /// Another array asks.
     pub(super) fn take_question(&self, array: &str, link: LinkSession, stream: StreamId, number: u64, body: Bytes) {
         let Some(pods) = self.this.upgrade().filter(|_| body.len() <= MOST_BYTES) else { return };
+        let array = array.to_owned();
         if !self.questions.may_answer() {
+            pods.send(&array, link, stream, 0, &PodMessage::Told { number, body: Bytes::new() });
             return;
         }
-        let array = array.to_owned();
         self.environment.runtime.spawn_blocking(move || {
             let mut answer = pods.offers.asked(&array, &body);
             pods.questions.answered();

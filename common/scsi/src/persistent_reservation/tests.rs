@@ -354,8 +354,9 @@ fn golden_reports() {
     assert_eq!(full[8..32], [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 44]);
     assert_eq!(full[32..], nexus(1).transport_id());
     assert_eq!(Reservations::default().read(InAction::ReadReservation), [0; 8]);
-    assert_eq!(Reservations::read_without_support(InAction::ReportCapabilities), [0, 8, 0, 0x80, 0, 0, 0, 0]);
-    assert_eq!(Reservations::read_without_support(InAction::ReadFullStatus), [0; 8]);
+    let without = Reservations::default().read_without_classic(InAction::ReportCapabilities);
+    assert_eq!(without, [0, 8, 0x0d, 0x80, 0xea, 0x01, 0, 0]);
+    assert_eq!(Reservations::default().read_without_classic(InAction::ReadFullStatus), [0; 8]);
 }
 
 #[test]
@@ -446,5 +447,27 @@ proptest! {
         let kind = action.uses_type().then_some(WriteExclusive);
         let _ = Unit::with_keys(&[0]).0.apply(&nexus(1), action, kind, &bytes, &PORTS);
         let _ = Reservations::from_image(&bytes);
+    }
+}
+
+#[test]
+fn padded_images_are_read_whatever_they_end_with() {
+    let mut zeros = 0;
+    for key in 1..1000 {
+        let list = OutParameters { service_key: key, ..OutParameters::default() }.to_bytes();
+        let mut reservations = Reservations::default();
+        let nexus = NexusId::new("iqn.a:b", [1; 6], 1);
+        reservations.apply(&nexus, OutAction::Register, None, &list, &[1]).unwrap();
+        let mut image = reservations.to_image();
+        zeros += usize::from(image.last() == Some(&0));
+        assert_eq!(Reservations::from_padded_image(&image), Ok(reservations.clone()), "{key}");
+        image.resize(1024, 0);
+        assert_eq!(Reservations::from_padded_image(&image), Ok(reservations), "{key}");
+    }
+    assert!(zeros > 0, "no checksum ends with a zero");
+    assert_eq!(Reservations::from_padded_image(&[0; 512]), Ok(Reservations::default()));
+    let damaged: [&[u8]; 3] = [b"x", b"IBIDPRSV and nothing else in this block", &[0xff; 300]];
+    for bytes in damaged {
+        assert!(Reservations::from_padded_image(bytes).is_err(), "{bytes:?}");
     }
 }

@@ -77,16 +77,18 @@ impl StretchedPods {
         Ok(PodMediator { address: address.to_owned(), certificate, instance })
     }
 
-    /// Checks that no host has reserved a volume of the pod.
+    /// Checks that two arrays can have the reservations of the pod's volumes. All are asked, so
+    /// that their persistent reservations are stored for both arrays.
     fn check_reservations(&self, pod: &Pod) -> Result<(), PodControlError> {
         let target = self.target.lock();
         let Some(target) = target.as_ref() else { return Ok(()) };
         let state = self.catalog.state();
-        let reserved = state.volumes_of_pod(pod).find(|volume| (target.is_reserved)(volume.id));
-        match reserved {
+        let alone: Vec<_> = state.volumes_of_pod(pod).filter(|volume| !(target.can_share)(volume.id)).collect();
+        match alone.first() {
             None => Ok(()),
             Some(volume) => Err(refused(format!(
-                "a host has reserved volume {}, and two arrays do not share reservations; release it first",
+                "a host holds volume {} by RESERVE(6), which two arrays do not share, or more nexuses are registered there \
+                 than two arrays can have; release it there first",
                 volume.name
             ))),
         }

@@ -53,7 +53,7 @@ struct FunctionQuestion {
 
 impl StretchedPods {
     /// Returns the other array that has a content.
-    fn peer_of(&self, content: VolumeId) -> Option<String> {
+    pub(super) fn peer_of(&self, content: VolumeId) -> Option<String> {
         let pod = self.find(content.stream()?)?;
         pod.stretch.as_ref().map(|stretch| stretch.peer.id.clone())
     }

@@ -1,7 +1,7 @@
 //! Descriptions of pods that two arrays exchange: at the begin of each session of their link, and
 //! after a change of settings.
 
-use super::{PeerPorts, StretchedPods, check, functions, now_ms};
+use super::{PeerPorts, StretchedPods, check, functions, now_ms, reservations};
 use bytes::Bytes;
 use catalog::{PodImage, PodMediator, PodPeer};
 use pods::{Offers, PodConfig};
@@ -110,7 +110,9 @@ impl Offers for StretchedPods {
     }
 
     fn asked(&self, array: &str, question: &[u8]) -> Vec<u8> {
-        functions::answer(self, array, question).unwrap_or_else(|| check::answer(self, array, question))
+        functions::answer(self, array, question)
+            .or_else(|| reservations::answer(self, array, question))
+            .unwrap_or_else(|| check::answer(self, array, question))
     }
 
     fn refused(&self, stream: StreamId, reason: &str) {

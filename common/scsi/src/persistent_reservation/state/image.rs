@@ -101,6 +101,20 @@ impl Reservations {
         Ok(Self { generation: get_u32(body, 12), registrations, reservation, persist, classic: None })
     }
 
+    /// Decodes an image that zeros follow. Zeros alone are a state without reservations.
+    pub fn from_padded_image(bytes: &[u8]) -> Result<Self, ImageError> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(Self::default());
+        }
+        let mut length = HEADER_BYTES;
+        let count = bytes.get(20..HEADER_BYTES).map_or(0, |_| get_u32(bytes, 20));
+        for _ in 0..count {
+            let name = bytes.get(length + ENTRY_BYTES - 1).ok_or(ImageError::Contents)?;
+            length += ENTRY_BYTES + usize::from(*name);
+        }
+        Self::from_image(bytes.get(..length + CHECKSUM_BYTES).ok_or(ImageError::NotAnImage)?)
+    }
+
     /// Returns the state after a power loss: all of it with APTPL, otherwise none. PRGENERATION
     /// starts at zero in either case (SPC-4 6.15.2).
     pub fn after_power_loss(self) -> Self {

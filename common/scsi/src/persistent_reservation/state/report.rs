@@ -8,8 +8,10 @@ const HEADER_BYTES: usize = 8;
 /// R_HOLDER and ALL_TG_PT of a full status descriptor.
 const R_HOLDER: u8 = 0x01;
 const ALL_TG_PT: u8 = 0x02;
+/// RESERVE(6) with registrations.
+const CRH: u8 = 0x10;
 /// CRH, SIP_C, ATP_C, PTPL_C: RESERVE(6) with registrations, SPEC_I_PT, ALL_TG_PT, APTPL.
-const CAPABILITIES: u8 = 0x10 | 0x08 | 0x04 | 0x01;
+const CAPABILITIES: u8 = CRH | 0x08 | 0x04 | 0x01;
 /// TMV: the type mask is valid.
 const TMV: u8 = 0x80;
 /// PTPL_A: APTPL is in force.
@@ -30,13 +32,13 @@ impl Reservations {
         }
     }
 
-    /// Encodes the parameter data of a logical unit without persistent reservations: no key, no
-    /// reservation, no capability, and a valid mask without a type.
-    pub fn read_without_support(action: InAction) -> Vec<u8> {
-        match action {
-            InAction::ReportCapabilities => vec![0, 8, 0, TMV, 0, 0, 0, 0],
-            InAction::ReadKeys | InAction::ReadReservation | InAction::ReadFullStatus => vec![0; HEADER_BYTES],
+    /// As [`Self::read`], of a logical unit that refuses RESERVE(6) and RESERVE(10): CRH is zero.
+    pub fn read_without_classic(&self, action: InAction) -> Vec<u8> {
+        let mut data = self.read(action);
+        if action == InAction::ReportCapabilities {
+            data.iter_mut().skip(2).take(1).for_each(|capabilities| *capabilities &= !CRH);
         }
+        data
     }
 
     /// Prepends PRGENERATION and ADDITIONAL LENGTH to a body.

@@ -67,6 +67,11 @@ fn passes_classic(command: &Command) -> bool {
 }
 
 impl Reservations {
+    /// Returns true for a command that no persistent reservation forbids.
+    pub fn is_always_allowed(command: &Command) -> bool {
+        needs(command) == Needs::Nothing
+    }
+
     /// Checks whether a command of this nexus is allowed. Called when the command starts, and for
     /// both logical units of a copy, as READ and WRITE.
     #[inline]
@@ -125,6 +130,11 @@ impl Reservations {
         let shared = self.reservation.as_ref().is_some_and(|reservation| reservation.kind.admits_registrants());
         let has_rights = self.holds(nexus) || (shared && self.key_of(nexus).is_some());
         if has_rights { Ok(()) } else { Err(ReservationRefusal::Conflict) }
+    }
+
+    /// Returns true if a nexus holds a RESERVE(6) or RESERVE(10).
+    pub fn is_held(&self) -> bool {
+        self.classic.is_some()
     }
 
     /// Ends the RESERVE(6) of a lost nexus. Its registrations stay (SPC-4 5.13.5).
