@@ -161,7 +161,7 @@ async fn two_arrays_report_the_same_two_groups() {
         reports.push(host.run(1, groups_command(true)).await.data());
     }
     let expected = [
-        &[0, 0, 0, 36, 0x10, 60, 0, 0][..],
+        &[0, 0, 0, 36, 0x10, 10, 0, 0][..],
         &[0x00, 0x8b, 0, 1, 0, 2, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2],
         &[0x03, 0x8b, 0, 2, 0, 2, 0, 2, 0, 0, 1, 1, 0, 0, 1, 2],
     ];

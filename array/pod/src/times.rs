@@ -62,7 +62,7 @@ impl Default for Times {
             mediator_poll: Duration::from_millis(1000),
             mediator_change: Duration::from_millis(3000),
             target: Duration::from_millis(10_000),
-            transitioning: Duration::from_millis(60_000),
+            transitioning: Duration::from_millis(10_000),
         }
     }
 }

@@ -257,13 +257,22 @@ fn array_that_did_not_restart_continues() {
 #[test]
 fn restarted_array_does_not_use_its_own_right() {
     let mut array = Array::start(Side::A, stored(Role::Sync, 5), facts(Epoch(5).period(), 7));
-    array.wait(Duration::from_secs(10));
+    array.wait(Duration::from_secs(8));
     assert_eq!(array.role(), Role::Sync);
     assert_eq!(array.machine.why().unwrap().waits_for, WaitsFor::Peer);
     assert_eq!(array.machine.hosts().own_ports, Ports::Transitioning);
-    array.wait(Duration::from_secs(60));
+    array.wait(Duration::from_secs(10));
     assert_eq!(array.machine.hosts().own_ports, Ports::Unavailable);
     assert_eq!(array.machine.hosts().peer_ports, Ports::Active, "it does not know better");
+}
+
+#[test]
+fn array_without_the_right_leaves_its_hosts_to_the_peer() {
+    let mut array = Array::start(Side::B, stored(Role::Sync, 5), facts(Epoch(5).period(), 7));
+    array.wait(Duration::from_secs(3));
+    assert_eq!(array.machine.why().unwrap().waits_for, WaitsFor::PeerThatMayContinue);
+    let hosts = array.machine.hosts();
+    assert_eq!((hosts.own_ports, hosts.peer_ports), (Ports::Unavailable, Ports::Active));
 }
 
 #[test]

@@ -13,8 +13,8 @@ use std::cmp::Ordering;
 /// reservations only.
 pub(crate) const UNSHARED_COMMANDS: [u8; 2] = [0x16, 0x56];
 /// IMPLICIT TRANSITION TIME in seconds: the arrays agree within seconds, or after a host has waited
-/// for its command (5 s).
-const TRANSITION_SECONDS: u8 = 60;
+/// for its command (5 s). Linux waits so long for a path in transition before it uses another one.
+const TRANSITION_SECONDS: u8 = 10;
 
 /// Returns the sense data of a state that lets the ports of this array serve no data.
 pub(crate) fn not_accessible(state: PortState) -> Option<Sense> {

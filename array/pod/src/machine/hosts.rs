@@ -45,14 +45,16 @@ impl Machine {
         service(changes, reads, Ports::Active, Ports::Active)
     }
 
-    /// The own ports while nothing is decided: in transition once the peer is silent, and for at
-    /// most a minute.
+    /// The own ports while nothing is decided: in transition once the peer is silent, and for some
+    /// seconds. If only the peer may continue, it has by then, or does not answer: hosts use its
+    /// ports at once. Linux waits for the end of a transition before it uses another path.
     fn paused_ports(&self) -> Ports {
         let silence = self.in_step_at.saturating_add(self.times.silence);
-        let is_asking = self.asking.is_some();
+        let (is_asking, rule) = (self.asking.is_some(), self.stored.rule);
+        let is_up_to_peer = rule.pending.is_none() && rule.current == Rule::Only(self.side.other());
         if self.now < silence && !is_asking {
             Ports::Active
-        } else if self.now < silence.saturating_add(self.times.transitioning) {
+        } else if !is_up_to_peer && self.now < silence.saturating_add(self.times.transitioning) {
             Ports::Transitioning
         } else {
             Ports::Unavailable

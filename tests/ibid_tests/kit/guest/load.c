@@ -185,7 +185,8 @@ static void report(void)
     char line[300];
     for (int n = 0; n < threads; n++) {
         struct worker *w = &workers[n];
-        uint64_t begun = w->begun, open = begun ? end - (begun > marked ? begun : marked) : 0;
+        /* A command may have begun, or ended, since `end` was read. */
+        uint64_t begun = w->begun, from = begun > marked ? begun : marked, open = begun && from < end ? end - from : 0;
         if (w->longest > longest)
             longest = w->longest;
         if (open > longest)
@@ -195,7 +196,7 @@ static void report(void)
     }
     /* `quiet`: the age of the oldest last command; each thread has begun, and ended, one since then. */
     snprintf(line, sizeof line, "report writes=%lu reads=%lu errors=%lu wrong=%lu longest=%lu quiet=%lu", writes, reads,
-             errors, wrong, longest, end - first);
+             errors, wrong, longest, first < end ? end - first : 0);
     say(line);
 }
 
