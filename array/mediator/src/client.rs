@@ -49,6 +49,9 @@ pub enum CallError {
     /// No administrator of the mediator has allowed this array.
     #[error("the mediator does not serve this array; allow it there with `ibid mediator allow {0}`")]
     NotAllowed(String),
+    /// A member of etcd has refused the request, or its answer is malformed.
+    #[error("etcd at {0}: {1}")]
+    Etcd(String, String),
     /// The request breaks a rule of registers: epochs grow, an array names only itself.
     #[error("the mediator refused the change: epochs grow, and an array names only itself")]
     Invalid,

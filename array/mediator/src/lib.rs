@@ -3,11 +3,12 @@
 //!
 //! A register holds an epoch and an owner. It changes only by compare-and-swap, durably before the
 //! answer, and only for the two arrays that have registered it together. The mediator sees no data
-//! and no host.
+//! and no host. An etcd cluster can hold the registers in its place.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation)]
 
 mod client;
+mod etcd;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod message;
@@ -20,6 +21,7 @@ mod store;
 mod tests;
 
 pub use client::{Answer, CallError, MediatorClient, MediatorInfo, RegisterClient};
+pub use etcd::{EtcdClient, EtcdInfo};
 pub use message::{Owner, PodKey, Register};
 pub use register::{Entry, Holder, MAX_REGISTERS, MAX_REGISTERS_PER_ARRAY};
 pub use server::{Mediator, StartError};

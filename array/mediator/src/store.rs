@@ -107,6 +107,16 @@ impl EntryRecord {
     }
 }
 
+/// Returns the stored form of an entry.
+pub(crate) fn encode_entry(entry: &Entry) -> Vec<u8> {
+    serde_json::to_vec(&EntryRecord::new(entry)).unwrap_or_default()
+}
+
+/// Reads the stored form of an entry. `None` if it is damaged.
+pub(crate) fn decode_entry(stored: &[u8]) -> Option<Entry> {
+    serde_json::from_slice::<EntryRecord>(stored).ok()?.entry().ok()
+}
+
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     hex::decode(text)?.try_into().ok()
 }

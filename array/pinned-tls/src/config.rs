@@ -139,7 +139,8 @@ pub fn client(
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(vec![identity.certificate.clone()], identity.key.clone_key())?;
-    config.alpn_protocols = vec![protocol.to_vec()];
+    // An empty protocol is none.
+    config.alpn_protocols = Some(protocol.to_vec()).filter(|protocol| !protocol.is_empty()).into_iter().collect();
     // Every session proves both certificates.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))

@@ -267,7 +267,7 @@ fn restarted_array_does_not_use_its_own_right() {
 }
 
 #[test]
-fn array_without_the_right_leaves_its_hosts_to_the_peer() {
+fn array_without_the_right_leaves_hosts_to_the_peer() {
     let mut array = Array::start(Side::B, stored(Role::Sync, 5), facts(Epoch(5).period(), 7));
     array.wait(Duration::from_secs(3));
     assert_eq!(array.machine.why().unwrap().waits_for, WaitsFor::PeerThatMayContinue);

@@ -15,6 +15,7 @@ from ibid_tests.kit.load import BLOCK, Session, read_cdb, refusal
 from ibid_tests.kit.pair import LUN, POD, VOLUME, Pair, wait
 from ibid_tests.kit.procs import Failed
 from ibid_tests.kit.term import seconds
+from ibid_tests.outside.etcd import in_place_of_mediator
 from ibid_tests.outside.pods import refused
 from ibid_tests.outside.result import Check, Lab, Result, checks
 
@@ -74,6 +75,7 @@ class Site:
             ("stretch", self.stretch),
             ("check", self.check),
             ("top --once", self.top),
+            ("etcd", lambda: in_place_of_mediator(self.pair, self.lab.scratch("etcd"))),
             ("evacuate", self.evacuated),
             ("refused names", self.names),
             ("verify equal arrays", self.verified),

@@ -90,7 +90,7 @@ pub(crate) enum StretchedCommand {
     ///
     /// The array has to be connected (`ibid array connect`). The command waits until both arrays
     /// are in step; Ctrl-C ends only the wait. Hosts use the pod all the time. A mediator has to
-    /// allow both arrays (`ibid mediator allow`).
+    /// allow both arrays (`ibid mediator allow`); URLs of an etcd cluster may take its place.
     #[command(after_help = "Example: ibid pod stretch dc1 beta --mediator 192.0.2.9")]
     Stretch {
         /// Pod
@@ -98,7 +98,7 @@ pub(crate) enum StretchedCommand {
         /// Connected array
         array: String,
         /// Mediator, which decides if the arrays lose each other
-        #[arg(long, value_name = "HOST[:PORT]")]
+        #[arg(long, value_name = "HOST[:PORT]|URLS")]
         mediator: Option<String>,
         /// Return at once
         #[arg(long)]
@@ -128,12 +128,14 @@ pub(crate) enum StretchedCommand {
     },
     /// Set the mediator of a pod
     ///
-    /// The mediator has to allow both arrays (`ibid mediator allow`).
-    #[command(after_help = "Example: ibid pod mediator dc1 192.0.2.9:8118")]
+    /// The mediator has to allow both arrays (`ibid mediator allow`). An etcd cluster may take its
+    /// place.
+    #[command(after_help = "Examples: ibid pod mediator dc1 192.0.2.9:8118
+          ibid pod mediator dc1 https://e1:2379,https://e2:2379,https://e3:2379")]
     Mediator {
         /// Pod
         pod: String,
-        /// HOST or HOST:PORT; none for no mediator
+        /// HOST or HOST:PORT, URLs of an etcd cluster, or none
         address: String,
     },
     /// Watch rates, latency and room of pods on two arrays, live
@@ -192,7 +194,7 @@ Examples:
         /// Array that the pod may come to, if it is on one
         array: Option<String>,
         /// Mediator that the pod may get
-        #[arg(long, value_name = "HOST[:PORT]")]
+        #[arg(long, value_name = "HOST[:PORT]|URLS")]
         mediator: Option<String>,
     },
     /// Hand all pods over to the other arrays before this one stops

@@ -5,17 +5,17 @@ mod control;
 mod evacuation;
 mod functions;
 mod offers;
+mod registers;
 mod reports;
 mod reservations;
 
 use crate::problem::Problem;
-use catalog::{Catalog, Pod, PodImage, PodMediator};
+use catalog::{Catalog, Pod, PodImage};
 use engine::{Change, Service};
 use iscsi_target::{
     FunctionEnd, IscsiTarget, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction, SharedReservationChange,
 };
 use link::Links;
-use mediator::{MediatorClient, MediatorInfo};
 use parking_lot::{Mutex, RwLock};
 use platform::clock;
 use pod::{Ports, Request, Side};
@@ -27,9 +27,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use types::{ObjectId, StreamId, VolumeId};
-
-/// Time for an answer of a mediator. The protocol asks again after 0.8 s.
-const MEDIATOR_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Time between two looks for snapshots that verifications have left.
 const TIDY_INTERVAL: Duration = Duration::from_secs(10);
@@ -87,21 +84,6 @@ pub(super) struct StretchedPods {
     target: Mutex<Option<TargetCalls>>,
     /// Permits for functions that other arrays are asked for.
     asking: Arc<Semaphore>,
-}
-
-/// Returns the bytes of hexadecimal digits.
-fn bytes_of<const N: usize>(digits: &str) -> Option<[u8; N]> {
-    let digit = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(digit).collect();
-    bytes?.try_into().ok()
-}
-
-/// Splits `HOST` or `HOST:PORT`.
-fn split_address(address: &str) -> Option<(&str, u16)> {
-    match address.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => Some((host, port.parse().ok()?)),
-        _ => Some((address, mediator::DEFAULT_PORT)),
-    }
 }
 
 impl StretchedPods {
@@ -227,21 +209,16 @@ impl StretchedPods {
     /// Returns the register of a pod, if it has a mediator.
     fn register_of(&self, pod: &Pod) -> Result<Option<PodRegister>, String> {
         let Some(stretch) = pod.stretch.as_ref() else { return Ok(None) };
-        let Some(PodMediator { address, certificate, instance }) = &stretch.mediator else { return Ok(None) };
+        let Some(mediator) = &stretch.mediator else { return Ok(None) };
         let connections = self.links.connections();
         let peer = connections.iter().find(|link| link.array == stretch.peer.id);
-        let malformed = || format!("the mediator {address} of the pod is malformed");
-        let (host, port) = split_address(address).ok_or_else(malformed)?;
-        let fingerprint = |digits: &str| bytes_of(digits).ok_or_else(malformed);
-        let instance: [u8; 16] = bytes_of(instance).ok_or_else(malformed)?;
-        let known = MediatorInfo { fingerprint: fingerprint(certificate)?, instance };
-        let client = MediatorClient::new((host, port), self.links.identity(), Some(known), MEDIATOR_TIMEOUT);
-        let (first, _) = instance.split_first_chunk::<8>().ok_or_else(malformed)?;
+        let malformed = || format!("the register of pod {} is malformed", pod.name);
+        let (client, instance) = registers::client(mediator, self.links.identity())?;
         Ok(Some(PodRegister {
-            client: Arc::new(client.map_err(|error| error.to_string())?),
-            instance: u64::from_le_bytes(*first),
-            key: bytes_of(&stretch.register).ok_or_else(malformed)?,
-            peer: peer.map(|peer| fingerprint(&peer.certificate)).transpose()?,
+            client,
+            instance,
+            key: registers::bytes_of(&stretch.register).ok_or_else(malformed)?,
+            peer: peer.map(|peer| registers::bytes_of(&peer.certificate).ok_or_else(malformed)).transpose()?,
         }))
     }
 

@@ -1,9 +1,8 @@
 //! Requests of administrators about pods on two arrays, and the view of them.
 
-use super::{MEDIATOR_TIMEOUT, StretchedPods, now_ms, split_address};
+use super::{StretchedPods, now_ms, registers};
 use catalog::{Pod, PodMediator, PodPeer, PodStretch};
 use link::{LinkConnection, LinkStatus};
-use mediator::MediatorClient;
 use platform::clock;
 use pod::{Alert, Request, Role, WaitsFor};
 use pods::{PodError, PodStatus, Pods};
@@ -61,20 +60,12 @@ impl StretchedPods {
 
     /// Asks a mediator for its certificate and instance, which the pod then knows.
     pub(super) fn identify(&self, address: &str) -> Result<PodMediator, PodControlError> {
-        let (host, port) =
-            split_address(address).ok_or_else(|| refused(format!("{address} is no HOST or HOST:PORT")))?;
-        let client = MediatorClient::new((host, port), self.links.identity(), None, MEDIATOR_TIMEOUT);
-        let client = client.map_err(|error| PodControlError::System(error.to_string()))?;
-        let asked = tokio::runtime::Handle::current()
-            .block_on(async { tokio::time::timeout(IDENTIFY, client.identify()).await });
-        let info = match asked {
-            Ok(Ok(info)) => info,
-            Ok(Err(error)) => return Err(refused(format!("{error}; `ibid mediator check {address}` tests it"))),
-            Err(_) => return Err(refused(format!("the mediator {address} does not answer"))),
-        };
-        let hex = |bytes: &[u8]| types::hex::encode(bytes);
-        let (certificate, instance) = (hex(&info.fingerprint), hex(&info.instance));
-        Ok(PodMediator { address: address.to_owned(), certificate, instance })
+        let identified =
+            async { tokio::time::timeout(IDENTIFY, registers::identify(address, self.links.identity())).await };
+        match tokio::runtime::Handle::current().block_on(identified) {
+            Ok(found) => found.map_err(refused),
+            Err(_) => Err(refused(format!("the mediator {address} does not answer"))),
+        }
     }
 
     /// Checks that two arrays can have the reservations of the pod's volumes. All are asked, so
