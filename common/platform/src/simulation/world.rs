@@ -4,7 +4,7 @@ use super::scheduler::{Phase, Scheduler};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::Thread as SystemThread;
 use std::time::{Duration, Instant};
@@ -98,7 +98,24 @@ pub(crate) struct Inside {
     pub(crate) thread: usize,
 }
 
+/// Cores that callers of [`World::run`] have been given.
+static CORES_GIVEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Keeps the calling thread on one core, the next one at each call. The threads of its worlds stay
+/// there as well: only one of them runs at a time, and waking another core takes longer than a
+/// step. Without an effect where the system refuses it.
+fn stay_on_one_core() {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
+    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    let at = CORES_GIVEN.fetch_add(1, Ordering::Relaxed) % cores.len().max(1);
+    let mut own = rustix::thread::CpuSet::new();
+    cores.get(at).iter().for_each(|core| own.set(**core));
+    let _ = rustix::thread::sched_setaffinity(None, &own);
+}
+
 thread_local! {
+    /// The calling thread stays on a core.
+    static HAS_CORE: Cell<bool> = const { Cell::new(false) };
     static INSIDE: RefCell<Option<Inside>> = const { RefCell::new(None) };
     /// Locks until the thread lets others go first.
     static LOCKS_LEFT: Cell<u64> = const { Cell::new(0) };
@@ -112,7 +129,8 @@ pub(crate) fn current() -> Option<Inside> {
 
 impl World {
     /// Runs a function as the first thread of a new world, and returns its value. A world that
-    /// fails stops: its threads never run again, and keep all that is theirs.
+    /// fails stops: its threads never run again, and keep all that is theirs. The calling thread
+    /// stays on one core from then on.
     ///
     /// # Errors
     ///
@@ -122,6 +140,9 @@ impl World {
         options: WorldOptions,
         main: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Arc<World>), Failure> {
+        if !HAS_CORE.replace(true) {
+            stay_on_one_core();
+        }
         let scheduler = Scheduler::new(options.seed, options.sites.max(1));
         let clocks = vec![SiteClock::default(); options.sites.max(1)];
         let (over, is_over) = mpsc::channel();
