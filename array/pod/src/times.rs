@@ -41,6 +41,9 @@ pub struct Times {
     pub target: Duration,
     /// A port group is transitioning for at most so long.
     pub transitioning: Duration,
+    /// The same where only the peer may continue: it waits for the end of the lease, and stores
+    /// that it is alone.
+    pub peer_decides: Duration,
 }
 
 impl Default for Times {
@@ -63,6 +66,7 @@ impl Default for Times {
             mediator_change: Duration::from_millis(3000),
             target: Duration::from_millis(10_000),
             transitioning: Duration::from_millis(10_000),
+            peer_decides: Duration::from_millis(3000),
         }
     }
 }

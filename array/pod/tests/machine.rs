@@ -271,6 +271,8 @@ fn array_without_the_right_leaves_hosts_to_the_peer() {
     let mut array = Array::start(Side::B, stored(Role::Sync, 5), facts(Epoch(5).period(), 7));
     array.wait(Duration::from_secs(3));
     assert_eq!(array.machine.why().unwrap().waits_for, WaitsFor::PeerThatMayContinue);
+    assert_eq!(array.machine.hosts().own_ports, Ports::Transitioning, "the peer waits for the end of the lease");
+    array.wait(Duration::from_secs(2));
     let hosts = array.machine.hosts();
     assert_eq!((hosts.own_ports, hosts.peer_ports), (Ports::Unavailable, Ports::Active));
 }

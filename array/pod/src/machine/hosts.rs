@@ -46,18 +46,18 @@ impl Machine {
     }
 
     /// The own ports while nothing is decided: in transition once the peer is silent, and for some
-    /// seconds. If only the peer may continue, it has by then, or does not answer: hosts use its
-    /// ports at once. Linux waits for the end of a transition before it uses another path.
+    /// seconds. Linux waits for the end of a transition before it uses another path. If only the
+    /// peer may continue, it serves before the transition ends, or does not answer.
     fn paused_ports(&self) -> Ports {
         let silence = self.in_step_at.saturating_add(self.times.silence);
         let (is_asking, rule) = (self.asking.is_some(), self.stored.rule);
         let is_up_to_peer = rule.pending.is_none() && rule.current == Rule::Only(self.side.other());
         if self.now < silence && !is_asking {
             Ports::Active
-        } else if !is_up_to_peer && self.now < silence.saturating_add(self.times.transitioning) {
-            Ports::Transitioning
         } else {
-            Ports::Unavailable
+            let most = if is_up_to_peer { self.times.peer_decides } else { self.times.transitioning };
+            let is_over = self.now >= silence.saturating_add(most);
+            if is_over { Ports::Unavailable } else { Ports::Transitioning }
         }
     }
 
