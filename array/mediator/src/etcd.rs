@@ -2,7 +2,8 @@
 //!
 //! A register is a key of the cluster, with the value that a mediator stores in a file. The arrays
 //! apply the rules of registers by themselves, and change a key in a transaction that compares its
-//! revision. The API is the JSON gateway of etcd 3.4 and later.
+//! revision. Another key has the instance of the registers: a cluster that was made again lacks it.
+//! The API is the JSON gateway of etcd 3.4 and later.
 
 use crate::client::{Answer, CallError, RegisterClient};
 use crate::message::{PodKey, Register, Status};
@@ -20,8 +21,10 @@ use platform::clock;
 use platform::net::{Stream, resolve_all};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
@@ -33,6 +36,8 @@ const MOST_ENDPOINTS: usize = 9;
 const MOST_BYTES: usize = 256 << 10;
 /// Attempts to change a key that the other array changes at the same time.
 const MOST_ATTEMPTS: usize = 3;
+/// The key of the instance.
+const INSTANCE: &str = "/ibid/instance";
 /// Usual port of etcd for clients.
 const DEFAULT_PORT: u16 = 2379;
 
@@ -41,8 +46,8 @@ const DEFAULT_PORT: u16 = 2379;
 pub struct EtcdInfo {
     /// SHA-256 of the certificate at each URL, in their order; `None` without TLS.
     pub certificates: Vec<Option<Fingerprint>>,
-    /// Id of the cluster.
-    pub cluster: u64,
+    /// Id of its registers, which the first array has made.
+    pub instance: [u8; 16],
 }
 
 struct Endpoint {
@@ -97,10 +102,15 @@ pub struct EtcdClient {
     endpoints: Vec<(Endpoint, Option<Arc<ClientConfig>>)>,
     /// The certificate of this array.
     own: Fingerprint,
-    /// The cluster that the array knows.
-    cluster: Option<u64>,
+    /// The registers that the array knows.
+    instance: Option<[u8; 16]>,
     timeout: Duration,
     kept: Mutex<Option<Kept>>,
+    /// The latest revision of the cluster that was seen. It never falls, unless the cluster was put
+    /// back to an earlier state.
+    revision: AtomicU64,
+    /// For each wish, the revision of its first attempt.
+    wished: parking_lot::Mutex<BTreeMap<PodKey, u64>>,
 }
 
 /// The answer of a member: the certificate that it has presented, and the body.
@@ -110,9 +120,15 @@ struct Reply {
 }
 
 impl Reply {
-    fn cluster(&self) -> Option<u64> {
-        number(&self.body["header"]["cluster_id"])
+    fn header(&self, name: &str) -> Option<u64> {
+        number(&self.body["header"][name])
     }
+}
+
+/// A key that was found: its value, and the revision of its last change.
+struct Held {
+    value: Vec<u8>,
+    revision: u64,
 }
 
 /// A stored register, and the revision of its key.
@@ -153,34 +169,44 @@ impl EtcdClient {
         Ok(Self {
             endpoints: endpoints.into_iter().enumerate().map(with_tls).collect::<Result<_, _>>()?,
             own: identity.fingerprint,
-            cluster: known.map(|known| known.cluster),
+            instance: known.map(|known| known.instance),
             timeout,
             kept: Mutex::default(),
+            revision: AtomicU64::new(0),
+            wished: parking_lot::Mutex::default(),
         })
     }
 
-    /// Asks every member for its certificate and the id of the cluster.
+    /// Asks every member for its certificate and the instance of the registers, which is made if
+    /// there is none.
     ///
     /// # Errors
     ///
     /// A member does not answer, or they are not of one cluster.
     pub async fn identify(&self) -> Result<EtcdInfo, CallError> {
-        let (mut certificates, mut cluster) = (Vec::new(), None);
+        let (mut certificates, mut found) = (Vec::new(), None);
+        let new = platform::random::bytes::<16>().map_err(|error| CallError::Unreachable(self.place(0), error))?;
+        let new = put(INSTANCE, hex::encode(&new).as_bytes());
+        let make = json!({ "compare": [is_at(INSTANCE, 0)], "success": [new] });
         for (at, (endpoint, _)) in self.endpoints.iter().enumerate() {
             let place = endpoint.authority();
             let asked = async {
                 let mut kept = self.connect(at).await?;
-                self.talk(&mut kept, "/v3/kv/range", &json!({ "key": encode(b"ibid") })).await
+                self.talk(&mut kept, "/v3/kv/txn", &make).await?;
+                self.talk(&mut kept, "/v3/kv/range", &range(INSTANCE)).await
             };
             let asked = tokio::time::timeout(self.timeout, asked).await;
             let reply = asked.map_err(|_| CallError::TimedOut(place.clone()))??;
-            let id = reply.cluster().ok_or_else(|| CallError::Etcd(place.clone(), "it names no cluster".to_owned()))?;
-            if *cluster.get_or_insert(id) != id {
-                return Err(CallError::Etcd(place, "it is a member of another cluster".to_owned()));
+            let malformed = |what: &str| CallError::Etcd(place.clone(), what.to_owned());
+            let instance = first(&reply.body["kvs"]).and_then(|held| instance_of(&held.value));
+            let instance = instance.ok_or_else(|| malformed("its instance is malformed"))?;
+            let own = (instance, reply.header("cluster_id"));
+            if *found.get_or_insert(own) != own {
+                return Err(malformed("it is a member of another cluster"));
             }
             certificates.push(reply.certificate);
         }
-        Ok(EtcdInfo { certificates, cluster: cluster.unwrap_or_default() })
+        Ok(EtcdInfo { certificates, instance: found.map_or([0; 16], |(instance, _)| instance) })
     }
 
     fn key(pod: &PodKey) -> String {
@@ -192,39 +218,52 @@ impl EtcdClient {
         format!("/ibid/wishes/{}/{}", hex::encode(pod), hex::encode(array))
     }
 
-    /// Makes a request to one member after the other, until one answers.
-    async fn call(&self, path: &str, body: &Value) -> Result<Value, CallError> {
-        let place = self.endpoints.first().map(|(endpoint, _)| endpoint.authority()).unwrap_or_default();
-        let exchanged = tokio::time::timeout(self.timeout, self.exchange(path, body)).await;
-        let reply = exchanged.map_err(|_| CallError::TimedOut(place.clone()))??;
-        match (self.cluster, reply.cluster()) {
-            (None, _) => Ok(reply.body),
-            (Some(known), Some(cluster)) if known == cluster => Ok(reply.body),
-            _ => Err(CallError::OtherInstance(place)),
-        }
+    /// Makes a transaction at one member after the other, until one answers: the comparisons and
+    /// changes, and the reading of `key`. Returns whether the changes were made, and the key
+    /// afterwards or as it was read.
+    async fn transact(
+        &self,
+        compare: &[Value],
+        changes: &[Value],
+        key: &str,
+    ) -> Result<(bool, Option<Held>), CallError> {
+        let reads = [json!({ "requestRange": range(INSTANCE) }), json!({ "requestRange": range(key) })];
+        let success: Vec<&Value> = changes.iter().chain(&reads).collect();
+        let body = json!({ "compare": compare, "success": success, "failure": reads });
+        let exchanged = tokio::time::timeout(self.timeout, self.exchange(&body)).await;
+        let reply = exchanged.map_err(|_| CallError::TimedOut(self.place(0)))??;
+        let found = Self::ranges(&reply.body).nth(1).and_then(first);
+        Ok((reply.body["succeeded"].as_bool().unwrap_or(false), found))
     }
 
-    async fn exchange(&self, path: &str, body: &Value) -> Result<Reply, CallError> {
+    /// Returns the lists of keys that the readings of a transaction have found.
+    fn ranges(body: &Value) -> impl Iterator<Item = &Value> {
+        let responses = body["responses"].as_array().map(Vec::as_slice).unwrap_or_default();
+        responses.iter().filter_map(range_of).map(|range| &range["kvs"])
+    }
+
+    async fn exchange(&self, body: &Value) -> Result<Reply, CallError> {
         let mut held = self.kept.lock().await;
         // Taken out, so that it is closed when the future is dropped.
-        let first = match held.take() {
-            Some(mut kept) => match self.talk(&mut kept, path, body).await {
-                Ok(reply) => {
+        let kept = held.take();
+        let begin = kept.as_ref().map_or(0, |kept| kept.at);
+        // A member that does not answer leaves time for the others.
+        let part = self.timeout / u32::try_from(self.endpoints.len()).unwrap_or(u32::MAX);
+        let mut last = CallError::TimedOut(self.place(0));
+        if let Some(mut kept) = kept {
+            match tokio::time::timeout(part / 2, self.ask(&mut kept, body)).await {
+                Ok(Ok(reply)) => {
                     *held = Some(kept);
                     return Ok(reply);
                 }
-                Err(CallError::Unreachable(..)) => kept.at,
-                Err(error) => return Err(error),
-            },
-            None => 0,
-        };
-        // A member that does not answer leaves time for the others.
-        let part = self.timeout / u32::try_from(self.endpoints.len() + 1).unwrap_or(u32::MAX);
-        let mut last = None;
-        for at in (first..self.endpoints.len()).chain(0..first) {
+                Ok(Err(error)) => last = error,
+                Err(_) => {}
+            }
+        }
+        for at in (begin..self.endpoints.len()).chain(0..begin) {
             let attempt = async {
                 let mut kept = self.connect(at).await?;
-                let reply = self.talk(&mut kept, path, body).await?;
+                let reply = self.ask(&mut kept, body).await?;
                 Ok::<_, CallError>((kept, reply))
             };
             match tokio::time::timeout(part, attempt).await {
@@ -232,11 +271,23 @@ impl EtcdClient {
                     *held = Some(kept);
                     return Ok(reply);
                 }
-                Ok(Err(error)) => last = Some(error),
-                Err(_) => last = Some(CallError::TimedOut(self.place(at))),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = CallError::TimedOut(self.place(at)),
             }
         }
-        Err(last.unwrap_or_else(|| CallError::TimedOut(self.place(0))))
+        Err(last)
+    }
+
+    /// Makes a transaction at one member. The answer counts only with the instance that is known.
+    async fn ask(&self, kept: &mut Kept, body: &Value) -> Result<Reply, CallError> {
+        let reply = self.talk(kept, "/v3/kv/txn", body).await?;
+        let instance = Self::ranges(&reply.body).next().and_then(first).and_then(|held| instance_of(&held.value));
+        let revision = reply.header("revision").unwrap_or(0);
+        let is_later = self.revision.fetch_max(revision, Ordering::Relaxed) <= revision;
+        match self.instance.is_none_or(|known| instance == Some(known)) && is_later {
+            true => Ok(reply),
+            false => Err(CallError::OtherInstance(self.place(kept.at))),
+        }
     }
 
     fn place(&self, at: usize) -> String {
@@ -306,17 +357,9 @@ impl EtcdClient {
         Ok(Reply { certificate: kept.certificate, body: parsed })
     }
 
-    /// Returns the value of a key, and the revision of its last change.
-    async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, u64)>, CallError> {
-        let answer = self.call("/v3/kv/range", &json!({ "key": encode(key.as_bytes()) })).await?;
-        let Some(found) = answer["kvs"].as_array().and_then(|found| found.first()) else { return Ok(None) };
-        let value = found["value"].as_str().unwrap_or_default();
-        let value = BASE64_STANDARD.decode(value).ok().zip(number(&found["mod_revision"]));
-        value.map(Some).ok_or_else(|| CallError::Etcd(self.place(0), format!("a malformed value of {key}")))
-    }
-
     async fn find(&self, pod: &PodKey) -> Result<Option<Found>, CallError> {
-        let Some((value, revision)) = self.get(&Self::key(pod)).await? else { return Ok(None) };
+        let (_, found) = self.transact(&[], &[], &Self::key(pod)).await?;
+        let Some(Held { value, revision }) = found else { return Ok(None) };
         let entry = decode_entry(&value).filter(|entry| entry.pod == *pod);
         let entry = entry.ok_or_else(|| CallError::Etcd(self.place(0), "a damaged register".to_owned()))?;
         Ok(Some(Found { entry, revision }))
@@ -324,14 +367,10 @@ impl EtcdClient {
 
     /// Stores an entry if its key still has this revision; 0 if there is none. Returns whether it
     /// was stored.
-    async fn store(&self, entry: &Entry, revision: u64, wishes: &[String]) -> Result<bool, CallError> {
-        let key = encode(Self::key(&entry.pod).as_bytes());
-        let put = json!({ "requestPut": { "key": key, "value": encode(&encode_entry(entry)) } });
-        let removals = wishes.iter().map(|wish| json!({ "requestDeleteRange": { "key": encode(wish.as_bytes()) } }));
-        let success: Vec<Value> = std::iter::once(put).chain(removals).collect();
-        let is_as_read = json!({ "key": key, "target": "MOD", "result": "EQUAL", "modRevision": revision.to_string() });
-        let answer = self.call("/v3/kv/txn", &json!({ "compare": [is_as_read], "success": success })).await?;
-        Ok(answer["succeeded"].as_bool().unwrap_or(false))
+    async fn store(&self, entry: &Entry, revision: u64) -> Result<bool, CallError> {
+        let key = Self::key(&entry.pod);
+        let made = self.transact(&[is_at(&key, revision)], &[put(&key, &encode_entry(entry))], &key).await?;
+        Ok(made.0)
     }
 
     /// Changes a register by a rule, and returns its content afterwards.
@@ -345,7 +384,7 @@ impl EtcdClient {
                 Outcome::Reply(Status::Invalid, _) => return Err(CallError::Invalid),
                 Outcome::Reply(..) => return Err(CallError::Missing),
                 Outcome::Store(entry) => {
-                    if self.store(&entry, found.revision, &[]).await? {
+                    if self.store(&entry, found.revision).await? {
                         registers.put(entry);
                         return registers.content(&pod, &self.own).ok_or(CallError::Missing);
                     }
@@ -379,19 +418,22 @@ impl EtcdClient {
             (Self::wish_key(&pod, by), text.into_bytes())
         };
         let ((own_key, own), (peer_key, others)) = (wish(&self.own, &peer), wish(&peer, &self.own));
-        let is_as_wished =
-            |found: Option<(Vec<u8>, u64)>, wished: &[u8]| found.is_some_and(|(value, _)| value == wished);
-        if !is_as_wished(self.get(&own_key).await?, &own) {
-            let put = json!({ "key": encode(own_key.as_bytes()), "value": encode(&own) });
-            self.call("/v3/kv/put", &put).await?;
-        }
-        if !is_as_wished(self.get(&peer_key).await?, &others) {
-            return Ok(None);
-        }
-        let entry = Entry { pod, arrays, epoch, owner: Holder::Both, changed_ms: clock::unix_millis() };
+        // Both write their wishes again with each attempt. One from before the first attempt of this
+        // array may be of an array that does not use the cluster any more.
+        let (_, found) = self.transact(&[], &[put(&own_key, &own)], &peer_key).await?;
+        let now = self.revision.load(Ordering::Relaxed);
+        let begun = *self.wished.lock().entry(pod).or_insert(now);
+        let Some(held) = found.filter(|held| held.value == others && held.revision > begun) else { return Ok(None) };
+        let (entry, key) =
+            (Entry { pod, arrays, epoch, owner: Holder::Both, changed_ms: clock::unix_millis() }, Self::key(&pod));
+        let removal = |key: &str| json!({ "requestDeleteRange": { "key": encode(key.as_bytes()) } });
+        let changes = [put(&key, &encode_entry(&entry)), removal(&own_key), removal(&peer_key)];
         // If the other array is faster, its register is as good.
-        self.store(&entry, 0, &[own_key, peer_key]).await?;
-        self.read_register(pod).await.map(Some)
+        self.transact(&[is_at(&key, 0), is_at(&peer_key, held.revision)], &changes, &key).await?;
+        match self.read_register(pod).await {
+            Err(CallError::Missing) => Ok(None),
+            read => read.map(Some),
+        }
     }
 }
 
@@ -413,6 +455,34 @@ impl RegisterClient for EtcdClient {
         let own = self.own;
         Box::pin(self.change(pod, move |registers| registers.retire((pod, own), expected, clock::unix_millis())))
     }
+}
+
+/// The comparison of a key's revision; 0 if there is no such key.
+fn is_at(key: &str, revision: u64) -> Value {
+    json!({ "key": encode(key.as_bytes()), "target": "MOD", "result": "EQUAL", "modRevision": revision.to_string() })
+}
+
+fn put(key: &str, value: &[u8]) -> Value {
+    json!({ "requestPut": { "key": encode(key.as_bytes()), "value": encode(value) } })
+}
+
+fn range(key: &str) -> Value {
+    json!({ "key": encode(key.as_bytes()) })
+}
+
+/// Returns the first key of a list.
+fn first(found: &Value) -> Option<Held> {
+    let found = found.as_array()?.first()?;
+    let value = BASE64_STANDARD.decode(found["value"].as_str().unwrap_or_default()).ok()?;
+    Some(Held { value, revision: number(&found["mod_revision"])? })
+}
+
+fn range_of(response: &Value) -> Option<&Value> {
+    response.get("response_range").or_else(|| response.get("responseRange"))
+}
+
+fn instance_of(value: &[u8]) -> Option<[u8; 16]> {
+    hex::decode(std::str::from_utf8(value).ok()?)?.try_into().ok()
 }
 
 fn encode(bytes: &[u8]) -> String {

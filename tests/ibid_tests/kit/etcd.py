@@ -30,13 +30,13 @@ class Etcd:
         self.process: Process | None = None
 
     def start(self, data: str = "data") -> Etcd:
-        """Another `data` is another cluster, at the same address."""
+        """Another `data` is a cluster that was made again: with the same id, at the same address."""
         peer = f"http://127.0.0.1:{self.peer_port}"
         command = [self.program, "--name", "one", "--data-dir", str(self.dir / data)]
         command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"one={peer}"]
-        command += ["--initial-cluster-token", data, "--cert-file", str(self.certificate), "--key-file", str(self.key)]
+        command += ["--cert-file", str(self.certificate), "--key-file", str(self.key)]
         command += ["--client-cert-auth", "--trusted-ca-file", str(self.trusted)]
         self.process = Process(command, self.dir / "etcd.log")
         self.process.await_ports([self.port])

@@ -30,38 +30,50 @@ impl Cluster {
         self.keys.insert(text("key"), (text("value"), self.revision));
     }
 
+    fn range(&self, range: &Value) -> Value {
+        let found = self.keys.get(range["key"].as_str().unwrap());
+        let kvs = found.map(|(value, revision)| json!([{ "value": value, "mod_revision": revision.to_string() }]));
+        json!({ "kvs": kvs })
+    }
+
     fn answer(&mut self, path: &str, body: &Value) -> Value {
-        let header = json!({ "cluster_id": self.id.to_string() });
-        match path {
-            "/v3/kv/range" => {
-                let found = self.keys.get(body["key"].as_str().unwrap());
-                let kvs =
-                    found.map(|(value, revision)| json!([{ "value": value, "mod_revision": revision.to_string() }]));
-                json!({ "header": header, "kvs": kvs })
-            }
-            "/v3/kv/put" => {
-                self.put(body);
-                json!({ "header": header })
-            }
-            "/v3/kv/txn" => {
-                if let Some((value, revision)) = self.interferes.take().and_then(|key| self.keys.get_mut(&key)) {
-                    self.revision += 1;
-                    (*value, *revision) = (value.clone(), self.revision);
-                }
-                let compare = &body["compare"][0];
-                assert_eq!((&compare["target"], &compare["result"]), (&json!("MOD"), &json!("EQUAL")));
-                let found = self.keys.get(compare["key"].as_str().unwrap()).map_or(0, |(_, revision)| *revision);
-                let is_equal = number(&compare["modRevision"]) == Some(found);
-                for change in body["success"].as_array().unwrap().iter().filter(|_| is_equal) {
-                    match change.get("requestPut") {
-                        Some(put) => self.put(put),
-                        None => drop(self.keys.remove(change["requestDeleteRange"]["key"].as_str().unwrap())),
-                    }
-                }
-                json!({ "header": header, "succeeded": is_equal })
-            }
-            _ => json!({ "header": header }),
+        if path == "/v3/kv/range" {
+            let mut answer = self.range(body);
+            answer["header"] = self.header();
+            return answer;
         }
+        assert_eq!(path, "/v3/kv/txn");
+        let changes = body["success"].as_array().unwrap();
+        let is_change = changes.iter().any(|change| change.get("requestRange").is_none());
+        if let Some((value, revision)) = self.interferes.take_if(|_| is_change).and_then(|key| self.keys.get_mut(&key))
+        {
+            self.revision += 1;
+            (*value, *revision) = (value.clone(), self.revision);
+        }
+        let is_equal = body["compare"].as_array().unwrap().iter().all(|compare| {
+            assert_eq!((&compare["target"], &compare["result"]), (&json!("MOD"), &json!("EQUAL")));
+            let found = self.keys.get(compare["key"].as_str().unwrap()).map_or(0, |(_, revision)| *revision);
+            number(&compare["modRevision"]) == Some(found)
+        });
+        let none = Vec::new();
+        let chosen = if is_equal { changes } else { body["failure"].as_array().unwrap_or(&none) };
+        let mut responses = Vec::new();
+        for request in chosen {
+            if let Some(put) = request.get("requestPut") {
+                self.put(put);
+                responses.push(json!({ "response_put": {} }));
+            } else if let Some(range) = request.get("requestRange") {
+                responses.push(json!({ "response_range": self.range(range) }));
+            } else {
+                self.keys.remove(request["requestDeleteRange"]["key"].as_str().unwrap());
+                responses.push(json!({ "response_delete_range": {} }));
+            }
+        }
+        json!({ "header": self.header(), "succeeded": is_equal, "responses": responses })
+    }
+
+    fn header(&self) -> Value {
+        json!({ "cluster_id": self.id.to_string(), "revision": self.revision.to_string() })
     }
 }
 
@@ -136,13 +148,14 @@ async fn register_in_etcd_decides_between_two_arrays() {
     let (a, b) = (alpha.client(&url, None), beta.client(&url, None));
     let (of_a, of_b) = (alpha.identity.fingerprint, beta.identity.fingerprint);
     assert!(matches!(a.read(POD).await, Err(CallError::Missing)));
+    let both = held(0, Owner::Both);
     assert!(a.create(POD, of_b, NONCE, 0).await.unwrap().is_none(), "the other array has not asked");
     assert!(b.create(POD, of_a, [1; 16], 0).await.unwrap().is_none(), "with another nonce");
-    assert_eq!(b.create(POD, of_a, NONCE, 0).await.unwrap(), Some(held(0, Owner::Both)));
-    assert_eq!(a.create(POD, of_b, NONCE, 0).await.unwrap(), Some(held(0, Owner::Both)));
+    assert!(a.create(POD, of_b, NONCE, 0).await.unwrap().is_none());
+    assert_eq!(b.create(POD, of_a, NONCE, 0).await.unwrap(), Some(both));
+    assert_eq!(a.create(POD, of_b, NONCE, 0).await.unwrap(), Some(both));
     assert_eq!(etcd.lock().keys.len(), 1, "wishes are removed");
     // Both want to continue alone.
-    let both = held(0, Owner::Both);
     assert_eq!(a.swap(POD, both, held(1, Owner::Own)).await.unwrap(), held(1, Owner::Own));
     assert_eq!(b.swap(POD, both, held(1, Owner::Own)).await.unwrap(), held(1, Owner::Peer));
     assert_eq!(b.read(POD).await.unwrap(), held(1, Owner::Peer));
@@ -161,8 +174,7 @@ async fn change_between_read_and_write_is_noticed() {
     let url = serve(&etcd).await;
     let (a, b) = (alpha.client(&url, None), beta.client(&url, None));
     let (of_a, of_b) = (alpha.identity.fingerprint, beta.identity.fingerprint);
-    a.create(POD, of_b, NONCE, 0).await.unwrap();
-    b.create(POD, of_a, NONCE, 0).await.unwrap();
+    make(&a, &b, (of_a, of_b), 0).await;
     let key = encode(EtcdClient::key(&POD).as_bytes());
     etcd.lock().interferes = Some(key.clone());
     let revision = etcd.lock().keys[&key].1;
@@ -173,17 +185,44 @@ async fn change_between_read_and_write_is_noticed() {
 }
 
 #[tokio::test]
+async fn wish_of_before_makes_no_register() {
+    let (etcd, alpha, beta) = (cluster(5), TestArray::new(), TestArray::new());
+    let url = serve(&etcd).await;
+    let (of_a, of_b) = (alpha.identity.fingerprint, beta.identity.fingerprint);
+    assert!(beta.client(&url, None).create(POD, of_a, NONCE, 0).await.unwrap().is_none());
+    let a = alpha.client(&url, None);
+    for _ in 0..3 {
+        assert!(a.create(POD, of_b, NONCE, 0).await.unwrap().is_none(), "beta may not use the cluster any more");
+    }
+    assert_eq!(beta.client(&url, None).create(POD, of_a, NONCE, 0).await.unwrap(), None);
+    assert_eq!(a.create(POD, of_b, NONCE, 0).await.unwrap(), Some(held(0, Owner::Both)));
+}
+
+#[tokio::test]
 async fn another_cluster_is_refused() {
     let (etcd, alpha) = (cluster(5), TestArray::new());
     let url = serve(&etcd).await;
     let known = alpha.client(&url, None).identify().await.unwrap();
-    assert_eq!(known, EtcdInfo { certificates: vec![None], cluster: 5 });
+    assert_eq!(alpha.client(&url, None).identify().await.unwrap(), known, "it is made once");
     let client = alpha.client(&url, Some(&known));
     assert!(matches!(client.read(POD).await, Err(CallError::Missing)));
-    etcd.lock().id = 6;
+    // Made again, with the same id.
+    let kept = std::mem::take(&mut etcd.lock().keys);
+    assert!(matches!(client.read(POD).await, Err(CallError::OtherInstance(_))));
+    etcd.lock().keys = kept;
+    assert!(matches!(client.read(POD).await, Err(CallError::Missing)));
+    // Put back to an earlier state.
+    etcd.lock().revision = 0;
     assert!(matches!(client.read(POD).await, Err(CallError::OtherInstance(_))));
     let two = format!("{url},{}", serve(&cluster(5)).await);
     assert!(matches!(alpha.client(&two, None).identify().await, Err(CallError::Etcd(..))), "two clusters");
+    // A member of another cluster leaves the others.
+    let other = serve(&cluster(5)).await;
+    etcd.lock().revision = 9;
+    let certificates = vec![None; 2];
+    let both = EtcdInfo { certificates, ..known };
+    let client = alpha.client(&format!("{other},{url}"), Some(&both));
+    assert!(matches!(client.read(POD).await, Err(CallError::Missing)));
 }
 
 #[tokio::test]
@@ -192,10 +231,15 @@ async fn member_that_is_lost_leaves_the_others() {
     // Nothing listens on the first URL.
     let urls = format!("http://127.0.0.1:1,{}", serve(&etcd).await);
     let (a, b) = (alpha.client(&urls, None), beta.client(&urls, None));
-    a.create(POD, beta.identity.fingerprint, NONCE, 3).await.unwrap();
-    let made = b.create(POD, alpha.identity.fingerprint, NONCE, 3).await.unwrap();
-    assert_eq!(made, Some(held(3, Owner::Both)));
+    make(&a, &b, (alpha.identity.fingerprint, beta.identity.fingerprint), 3).await;
     assert_eq!(a.read(POD).await.unwrap(), held(3, Owner::Both));
+}
+
+/// Makes the register of both arrays.
+async fn make(a: &EtcdClient, b: &EtcdClient, (of_a, of_b): (Fingerprint, Fingerprint), epoch: u64) {
+    assert!(a.create(POD, of_b, NONCE, epoch).await.unwrap().is_none());
+    assert!(b.create(POD, of_a, NONCE, epoch).await.unwrap().is_none());
+    assert_eq!(a.create(POD, of_b, NONCE, epoch).await.unwrap(), Some(held(epoch, Owner::Both)));
 }
 
 #[test]

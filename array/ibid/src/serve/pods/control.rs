@@ -197,6 +197,12 @@ impl PodControl for StretchedPods {
 
     fn set_mediator(&self, pod: &Pod, mediator: Option<&str>) -> Result<(), PodControlError> {
         let stretch = pod.stretch.as_ref().ok_or(PodControlError::NotStretched)?;
+        let status = self.running()?.status(stretch.stream()).unwrap_or_default();
+        if status.role == Role::Sync && !status.is_in_step {
+            // An earlier mediator could decide for one array, and this one for the other.
+            let hint = format!("`ibid pod why {}` says for what it waits", pod.name);
+            return Err(refused(format!("it is paused, and the other array cannot agree to another mediator; {hint}")));
+        }
         let mediator = mediator.map(|address| self.identify(address)).transpose()?;
         if stretch.mediator.is_some() && mediator.is_some() && mediator != stretch.mediator {
             self.leave_mediator(pod)?;
