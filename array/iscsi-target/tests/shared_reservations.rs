@@ -8,6 +8,7 @@ use bytes::Bytes;
 use catalog::{CatalogError, Draft, PodPeer, reservation_place};
 use engine::model::ModelEngine;
 use engine::{Op, Reply, Service, call};
+use iscsi::pdu::{TaskFunction, TaskOutcome};
 use iscsi_target::{
     FunctionEnd, IscsiTarget, PodPortStates, PodPorts, PortState, PortWatcher, SharedFunction, SharedReservationChange,
     TargetConfig,
@@ -258,9 +259,18 @@ async fn array_that_was_away_reads_before_it_admits() {
     let transition = asc::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION;
     let ended = two.beta.run_with(1, WRITE, vec![2; 512]).await;
     assert_eq!(ended, Ended::Check(SenseKey::NotReady, transition), "it would be held, and executed later");
+    two.arrays[1].gate.block_reads();
     two.pods[1].set(Some((Active, Active)));
     two.beta.attentions(1).await;
-    assert_eq!(write(&mut two.beta).await, Ended::Conflict);
+    // Commands wait for the reading, and can be aborted; those on other volumes do not wait.
+    let (written, aborted) =
+        (two.beta.submit(1, &WRITE, vec![2; 512]).await, two.beta.submit(1, &WRITE, vec![2; 512]).await);
+    assert_eq!(two.beta.run_with(2, WRITE, vec![2; 512]).await, GOOD);
+    let abort = two.beta.start_function(TaskFunction::AbortTask, 1, Some(aborted)).await;
+    assert_eq!(two.beta.outcome_of(abort).await, TaskOutcome::Complete);
+    assert!(!two.beta.has_ended(written));
+    two.arrays[1].gate.release();
+    assert_eq!(two.beta.end_of(written).await, Ended::Conflict);
     assert_eq!(keys(&mut two.beta).await, [0xa1]);
 }
 
@@ -276,9 +286,11 @@ async fn array_that_continues_alone_admits_at_once() {
         assert_eq!(two.alpha.run_with(1, WRITE, vec![3; 512]).await, GOOD, "{states:?}");
     }
     let read_keys = Command::PersistentReserveIn { action: InAction::ReadKeys, allocation: 1024 };
-    assert_eq!(two.alpha.run(1, read_keys).await, BUSY, "the other array may have stored a change");
+    let reading = two.alpha.submit(1, &read_keys, Vec::new()).await;
+    two.alpha.ping().await;
+    assert!(!two.alpha.has_ended(reading), "the other array may have stored a change");
     two.arrays[0].gate.release();
-    assert_eq!(keys(&mut two.alpha).await, [0xa1, 0xb2]);
+    assert_eq!(parse_keys(&two.alpha.end_of(reading).await.data()).expect("keys").1, [0xa1, 0xb2]);
 }
 
 #[tokio::test]
@@ -345,6 +357,22 @@ async fn volume_of_one_array_again_keeps_reservations() {
         let found = keys(&mut again.host(ALPHA).await).await;
         assert_eq!(found.is_empty(), !aptpl, "only APTPL survives a restart");
     }
+}
+
+#[tokio::test]
+async fn stretch_that_fails_leaves_reservations() {
+    let pods = Arc::new(Pods::default());
+    let array = Array::start_with_pods(1, pods.clone()).await;
+    let mut alpha = array.host(ALPHA).await;
+    assert_eq!(alpha.reserve_out(1, OutAction::Register, 0, 0xa1, false).await, GOOD);
+    assert_eq!(alpha.reserve_out(1, OutAction::Reserve, 0xa1, 0, false).await, GOOD);
+    array.change(stretch).await;
+    pods.set(Some((PortState::Transitioning, PortState::Active)));
+    array.change(|draft| draft.unstretch_pod("dc1").map(|_| ())).await;
+    pods.set(None);
+    alpha.attentions(1).await;
+    assert_eq!(keys(&mut alpha).await, [0xa1]);
+    assert_eq!(write(&mut array.host(BETA).await).await, Ended::Conflict);
 }
 
 #[tokio::test]

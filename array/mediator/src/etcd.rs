@@ -418,8 +418,8 @@ impl EtcdClient {
             (Self::wish_key(&pod, by), text.into_bytes())
         };
         let ((own_key, own), (peer_key, others)) = (wish(&self.own, &peer), wish(&peer, &self.own));
-        // Both write their wishes again with each attempt. One from before the first attempt of this
-        // array may be of an array that does not use the cluster any more.
+        // Both write their wishes again with each attempt. One from before the first attempt of
+        // this array may be that of an array which does not use the cluster any more.
         let (_, found) = self.transact(&[], &[put(&own_key, &own)], &peer_key).await?;
         let now = self.revision.load(Ordering::Relaxed);
         let begun = *self.wished.lock().entry(pod).or_insert(now);

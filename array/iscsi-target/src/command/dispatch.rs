@@ -75,7 +75,7 @@ fn dispatch_to_unit(
         // An array that is unavailable executes only commands that describe the unit.
         if ports.own != PortState::Unavailable && !attachment.unit.reservations.can_judge(&command) {
             // In transition, a host has other paths to try.
-            return not_accessible(ports.own).map_or(Ok(CommandOutcome::BUSY.into()), Err);
+            return not_accessible(ports.own).map_or(Ok(Step::AwaitReservations), Err);
         }
     }
     if attachment.unit.reservations.forbids(context.nexus, &command) {

@@ -23,6 +23,8 @@ pub(crate) enum Step {
     ChangeReservation(ReservationChange),
     /// Change the reservations of a unit that two arrays serve.
     ShareReservation(SharedReserveOut),
+    /// Dispatch the command again when the reservations of the unit have been read.
+    AwaitReservations,
     /// Wait for a further event.
     Wait(Program),
     /// The command has ended.

@@ -33,6 +33,8 @@ pub(crate) enum SessionEvent {
     AbortsDone { waiter: Waiter, is_certain: bool },
     /// A change of reservations that two arrays share has ended.
     ReservationsShared { tag: Tag, outcome: SharedOutcome },
+    /// The stored reservations of `volume` have been read, or cannot be read now.
+    ReservationsRead { volume: ObjectId },
     /// The limits of its volume admit a throttled command.
     Admitted { tag: Tag, ticket: Ticket },
     /// Request a logout of the initiator within `seconds`, because the target shuts down.

@@ -60,6 +60,10 @@ pub(crate) struct Session {
     is_cold_reset: bool,
     /// Commands that wait, in order, until earlier answers have been sent.
     backlog: VecDeque<target_connection::TargetCommand>,
+    /// Commands that wait until the reservations of their volume have been read.
+    unjudged: Vec<(ObjectId, target_connection::TargetCommand)>,
+    /// Those of them that are dispatched again, before the backlog.
+    judged: VecDeque<target_connection::TargetCommand>,
     /// Throttled commands that the limits admit and that wait for the same reason.
     admitted: VecDeque<(u64, Ticket)>,
     /// Bytes reserved for the answers of the commands in progress.
@@ -120,6 +124,8 @@ impl Session {
             copies: CopyRecords::default(),
             functions: Vec::new(),
             backlog: VecDeque::new(),
+            unjudged: Vec::new(),
+            judged: VecDeque::new(),
             admitted: VecDeque::new(),
             reserved_bytes: 0,
             wire: WireShare::new(&shared.wire_budget, host),
@@ -189,7 +195,7 @@ impl Session {
                 break;
             }
         }
-        if self.is_logging_out && self.tasks.is_empty() && self.backlog.is_empty() {
+        if self.is_logging_out && self.tasks.is_empty() && self.has_no_backlog() {
             self.is_logging_out = false;
             // Reservations are released before the initiator receives the answer.
             self.view.close(&self.nexus);
@@ -317,31 +323,57 @@ impl Session {
     /// they arrived before those of the backlog.
     fn next_expected_read(&self) -> Option<u64> {
         let admitted = self.admitted.front().map(|(tag, ticket)| self.tasks.throttled_bytes(*tag, *ticket));
-        admitted.or_else(|| self.backlog.front().map(|command| command.expected_read.into()))
+        let next = self.judged.front().or(self.backlog.front());
+        admitted.or_else(|| next.map(|command| command.expected_read.into()))
+    }
+
+    fn has_no_backlog(&self) -> bool {
+        self.backlog.is_empty() && self.unjudged.is_empty() && self.judged.is_empty()
     }
 
     /// Runs the next waiting command.
     fn run_waiting(&mut self) {
         if let Some((tag, ticket)) = self.admitted.pop_front() {
             self.resume_throttled(tag, ticket);
+        } else if let Some(command) = self.judged.pop_front() {
+            self.start_command(command, true);
         } else if let Some(command) = self.backlog.pop_front() {
-            self.start_command(command);
+            self.start_command(command, false);
         }
     }
 
     /// Aborts the commands of the backlog for which `applies` returns true. They were not executed.
     fn abort_backlog(&mut self, applies: impl Fn(&Self, &target_connection::TargetCommand) -> bool) {
-        for command in std::mem::take(&mut self.backlog) {
+        let judged = std::mem::take(&mut self.judged);
+        self.judged = self.without_aborted(judged, &applies);
+        let backlog = std::mem::take(&mut self.backlog);
+        self.backlog = self.without_aborted(backlog, &applies);
+        for (volume, command) in std::mem::take(&mut self.unjudged) {
+            let left = self.without_aborted([command].into(), &applies);
+            self.unjudged.extend(left.into_iter().map(|command| (volume, command)));
+        }
+    }
+
+    fn without_aborted(
+        &mut self,
+        commands: VecDeque<target_connection::TargetCommand>,
+        applies: &impl Fn(&Self, &target_connection::TargetCommand) -> bool,
+    ) -> VecDeque<target_connection::TargetCommand> {
+        let mut left = VecDeque::new();
+        for command in commands {
             if applies(self, &command) {
                 let aborted = CommandOutcome { status: Status::TaskAborted, ..CommandOutcome::GOOD };
                 self.answer(command.id, aborted, None, None, None);
             } else {
-                self.backlog.push_back(command);
+                left.push_back(command);
             }
         }
+        left
     }
 
-    fn start_command(&mut self, command: target_connection::TargetCommand) {
+    /// Starts a command. One that `has_waited` for the reservations of its volume is answered BUSY
+    /// if these are still not known.
+    fn start_command(&mut self, command: target_connection::TargetCommand, has_waited: bool) {
         let context = CommandContext {
             service: &*self.shared.service,
             nexus: &self.nexus,
@@ -358,6 +390,15 @@ impl Session {
                 self.answer(command.id, outcome, requested, None, None);
             }
             return;
+        };
+        let step = match step {
+            Step::AwaitReservations if has_waited => Step::Done(CommandOutcome::BUSY),
+            Step::AwaitReservations => {
+                let unit = attachment.unit.clone();
+                self.unjudged.push((unit.volume, command));
+                return unit.reservations.await_renewal(&self.nexus.inbox, unit.volume);
+            }
+            step => step,
         };
         let tag = self.tasks.reserve();
         let task = Task {
@@ -423,6 +464,8 @@ impl Session {
                 self.has_submitted = true;
             }
             Step::Wait(program) => self.tasks.put(tag, task, program),
+            // It is handled where commands start.
+            Step::AwaitReservations => self.run_step(tag, task, Step::Done(CommandOutcome::BUSY)),
             Step::ChangeReservation(change) => self.change_reservation(tag, task, change),
             Step::ShareReservation(request) => self.share_reservation(tag, task, request),
             Step::Done(outcome) => {
@@ -558,6 +601,10 @@ impl Session {
                 self.connection.abort_incoming(|lun| is_on(&self.view, lun, volume), &mut self.events);
             }
             SessionEvent::AbortsDone { waiter, is_certain } => self.complete_waiter(waiter, is_certain),
+            SessionEvent::ReservationsRead { volume } => {
+                let ready = |unjudged: &mut (ObjectId, _)| unjudged.0 == volume;
+                self.judged.extend(self.unjudged.extract_if(.., ready).map(|(_, command)| command));
+            }
             SessionEvent::ReservationsShared { tag, outcome } => self.complete_shared_reservation(tag, outcome),
             SessionEvent::Admitted { tag, ticket } => self.admitted.push_back((tag, ticket)),
             SessionEvent::RequestLogout { seconds } => self.request_logout(seconds),
@@ -588,6 +635,8 @@ impl Session {
     /// effect after the session has ended. The initiator is no longer answered.
     pub(crate) async fn drain(&mut self) {
         self.backlog.clear();
+        self.judged.clear();
+        self.unjudged.clear();
         for task in self.tasks.on(None) {
             task.state = TaskState::AbortedBySession;
         }

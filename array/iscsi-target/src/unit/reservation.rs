@@ -3,6 +3,7 @@
 pub(crate) mod place;
 
 use crate::nexus::Nexus;
+use crate::nexus::inbox::{Inbox, SessionEvent};
 use crate::pod_ports::{PodPortStates, PortState};
 use catalog::reservations_key;
 use engine::{Change, KeyValue, Op, OpError};
@@ -12,6 +13,7 @@ use scsi::persistent_reservation::{
     InAction, NexusId, OutAction, ReservationOutcome, ReservationRefusal, ReservationType, Reservations,
 };
 use scsi::{Asc, Sense, asc};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use types::{Lba, ObjectId};
 
@@ -48,6 +50,8 @@ pub(crate) struct UnitReservations {
     is_renewing: AtomicBool,
     /// A change of a unit that two arrays serve is in progress.
     is_changing: AtomicBool,
+    /// Sessions that wait for the end of a renewal.
+    waiting: Mutex<Vec<Arc<Inbox>>>,
     /// Held while the stored reservations are read.
     reading: tokio::sync::Mutex<()>,
 }
@@ -153,7 +157,9 @@ impl UnitReservations {
                 Some(_) => Copy::Unknown,
             };
             if now.is_none() {
-                (state.current, state.former) = (stored(service, volume), None);
+                // If nothing was read since the pod was stretched, the former ones hold.
+                let (own, former) = (stored(service, volume), state.former.take());
+                state.current = if own.registrations().is_empty() { former.unwrap_or(own) } else { own };
             }
         });
     }
@@ -217,11 +223,22 @@ impl UnitReservations {
 
     /// Returns true, once until [`Self::end_renewal`], if the copy must be read again.
     pub(super) fn begin_renewal(&self) -> bool {
-        self.is_doubtful.load(Ordering::Acquire) && !self.is_renewing.swap(true, Ordering::AcqRel)
+        self.is_doubtful.load(Ordering::Acquire) && !self.is_renewing.swap(true, Ordering::SeqCst)
     }
 
-    pub(super) fn end_renewal(&self) {
-        self.is_renewing.store(false, Ordering::Release);
+    /// Ends a renewal, and notifies the sessions that wait for it.
+    pub(super) fn end_renewal(&self, volume: ObjectId) {
+        self.is_renewing.store(false, Ordering::SeqCst);
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.into_iter().for_each(|inbox| inbox.post(SessionEvent::ReservationsRead { volume }));
+    }
+
+    /// Notifies a session when no renewal of the copy is in progress.
+    pub(crate) fn await_renewal(&self, inbox: &Arc<Inbox>, volume: ObjectId) {
+        self.waiting.lock().push(inbox.clone());
+        if !self.is_renewing.load(Ordering::SeqCst) {
+            self.end_renewal(volume);
+        }
     }
 
     /// Begins a change, which ends when the value is dropped. `None` if another one is in progress.

@@ -42,11 +42,11 @@ impl LogicalUnits {
                 if let Err(error) = unit.reservations.renew(&*service, unit.volume, content).await {
                     tracing::debug!(?unit, "the reservations are read again later: {error}");
                 }
-                unit.reservations.end_renewal();
+                unit.reservations.end_renewal(unit.volume);
             }
         });
         if !is_started {
-            unit.reservations.end_renewal();
+            unit.reservations.end_renewal(unit.volume);
         }
     }
 
