@@ -39,10 +39,12 @@ pub struct Times {
     pub mediator_change: Duration,
     /// A target that reports nothing for so long after `Start` ends the session.
     pub target: Duration,
+    /// A port group stays active for so long while nothing is decided: commands wait.
+    pub undecided: Duration,
     /// A port group is transitioning for at most so long.
     pub transitioning: Duration,
-    /// The same where only the peer may continue: it waits for the end of the lease, and stores
-    /// that it is alone.
+    /// A port group stays active for so long where only the peer may continue: it waits for the end
+    /// of the lease, and stores that it is alone.
     pub peer_decides: Duration,
 }
 
@@ -65,8 +67,9 @@ impl Default for Times {
             mediator_poll: Duration::from_millis(1000),
             mediator_change: Duration::from_millis(3000),
             target: Duration::from_millis(10_000),
+            undecided: Duration::from_millis(4200),
             transitioning: Duration::from_millis(10_000),
-            peer_decides: Duration::from_millis(3000),
+            peer_decides: Duration::from_millis(4000),
         }
     }
 }

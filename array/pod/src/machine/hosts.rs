@@ -45,19 +45,24 @@ impl Machine {
         service(changes, reads, Ports::Active, Ports::Active)
     }
 
-    /// The own ports while nothing is decided: in transition once the peer is silent, and for some
-    /// seconds. Linux waits for the end of a transition before it uses another path. If only the
-    /// peer may continue, it serves before the transition ends, or does not answer.
+    /// The own ports while nothing is decided. Most decisions come before hosts need to know: their
+    /// commands wait, and Linux looks for the end of a transition only every 2 s. Then the ports
+    /// are in transition for some seconds; Linux waits for its end before it uses another path. If
+    /// only the peer may continue, it serves before that, or does not answer.
     fn paused_ports(&self) -> Ports {
-        let silence = self.in_step_at.saturating_add(self.times.silence);
-        let (is_asking, rule) = (self.asking.is_some(), self.stored.rule);
+        let rule = self.stored.rule;
         let is_up_to_peer = rule.pending.is_none() && rule.current == Rule::Only(self.side.other());
-        if self.now < silence && !is_asking {
+        let paused = self.now.saturating_sub(self.in_step_at);
+        let (quiet, most) = match is_up_to_peer {
+            true => (self.times.peer_decides, self.times.peer_decides),
+            false => (self.times.undecided, self.times.undecided + self.times.transitioning),
+        };
+        if paused < quiet {
             Ports::Active
+        } else if paused < most {
+            Ports::Transitioning
         } else {
-            let most = if is_up_to_peer { self.times.peer_decides } else { self.times.transitioning };
-            let is_over = self.now >= silence.saturating_add(most);
-            if is_over { Ports::Unavailable } else { Ports::Transitioning }
+            Ports::Unavailable
         }
     }
 
