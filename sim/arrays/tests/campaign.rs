@@ -7,12 +7,12 @@ use std::process::Command;
 /// Planted bugs, each with a seed that finds it.
 const PLANTED: &[(&str, u64)] = &[
     ("own-durability", 1),
-    ("ack-before-flush", 82),
-    ("tail-not-in-delta", 34),
+    ("ack-before-flush", 896),
+    ("tail-not-in-delta", 127),
     ("delta-forgotten", 14),
     ("read-without-lease", 63),
     ("resend-all", 2),
-    ("skip-log-flush", 5),
+    ("skip-log-flush", 1),
 ];
 
 /// Only long campaigns find them.
