@@ -269,23 +269,34 @@ impl MediatorClient {
     }
 
     async fn handshake(&self, stream: Stream) -> Result<Connection, CallError> {
-        let connector = TlsConnector::from(self.config.clone());
-        let stream = connector.connect(pinned_tls::server_name()?, stream).await.map_err(|error| {
-            let cause = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
-            match cause {
-                Some(rustls::Error::InvalidCertificate(_)) => CallError::Certificate(self.place()),
-                _ => self.unreachable(error),
-            }
-        })?;
-        let session = stream.get_ref().1;
-        if session.alpn_protocol() != Some(PROTOCOL) {
+        let (stream, fingerprint) = secure(&self.config, stream, &self.place()).await?;
+        if stream.get_ref().1.alpn_protocol() != Some(PROTOCOL) {
             return Err(CallError::Protocol(self.place(), MessageError::NotMediator));
         }
-        let certificate = session.peer_certificates().and_then(<[_]>::first);
-        let fingerprint = certificate.map(|certificate| fingerprint(certificate));
-        let fingerprint = fingerprint.ok_or_else(|| self.unreachable(io::ErrorKind::InvalidData.into()))?;
         Ok(Connection { stream, fingerprint })
     }
+}
+
+/// Begins TLS with a mediator, or a member of etcd, at `place`. Returns the certificate that it has
+/// presented, too.
+pub(crate) async fn secure(
+    config: &Arc<ClientConfig>,
+    stream: Stream,
+    place: &str,
+) -> Result<(TlsStream<Stream>, Fingerprint), CallError> {
+    let unreachable = |error: io::Error| CallError::Unreachable(place.to_owned(), error);
+    let connector = TlsConnector::from(config.clone());
+    let stream = connector.connect(pinned_tls::server_name()?, stream).await.map_err(|error| {
+        let cause = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+        match cause {
+            Some(rustls::Error::InvalidCertificate(_)) => CallError::Certificate(place.to_owned()),
+            _ => unreachable(error),
+        }
+    })?;
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let fingerprint = certificate.map(|certificate| fingerprint(certificate));
+    let fingerprint = fingerprint.ok_or_else(|| unreachable(io::ErrorKind::InvalidData.into()))?;
+    Ok((stream, fingerprint))
 }
 
 async fn talk(stream: &mut TlsStream<Stream>, request: &Request) -> io::Result<[u8; REPLY_BYTES]> {

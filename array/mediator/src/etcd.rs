@@ -5,7 +5,7 @@
 //! revision. Another key has the instance of the registers: a cluster that was made again lacks it.
 //! The API is the JSON gateway of etcd 3.4 and later.
 
-use crate::client::{Answer, CallError, RegisterClient};
+use crate::client::{Answer, CallError, RegisterClient, secure};
 use crate::message::{PodKey, Register, Status};
 use crate::register::{Entry, Holder, Outcome, Registers};
 use crate::store::{decode_entry, encode_entry};
@@ -16,7 +16,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
-use pinned_tls::{Fingerprint, TlsIdentity, fingerprint};
+use pinned_tls::{Fingerprint, TlsIdentity};
 use platform::clock;
 use platform::net::{Stream, resolve_all};
 use rustls::ClientConfig;
@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio_rustls::TlsConnector;
 use types::hex;
 
 /// Most URLs of a cluster.
@@ -306,17 +305,8 @@ impl EtcdClient {
         }
         let stream = stream.map_err(failed)?;
         let Some(config) = tls else { return self.handshake(at, stream, None).await };
-        let connector = TlsConnector::from(config.clone());
-        let stream = connector.connect(pinned_tls::server_name()?, stream).await.map_err(|error| {
-            let cause = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
-            match cause {
-                Some(rustls::Error::InvalidCertificate(_)) => CallError::Certificate(self.place(at)),
-                _ => failed(error),
-            }
-        })?;
-        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let certificate = certificate.map(|certificate| fingerprint(certificate));
-        self.handshake(at, stream, certificate).await
+        let (stream, certificate) = secure(config, stream, &self.place(at)).await?;
+        self.handshake(at, stream, Some(certificate)).await
     }
 
     async fn handshake(

@@ -121,8 +121,8 @@ impl ClientCertVerifier for Verifier {
     }
 }
 
-/// Returns the settings of a client of an application protocol (ALPN) that accepts only the
-/// `pinned` certificate, or any if the two meet for the first time.
+/// Returns the settings of a client of an application protocol (ALPN), or of none if it is empty,
+/// that accepts only the `pinned` certificate, or any if the two meet for the first time.
 ///
 /// # Errors
 ///
@@ -139,7 +139,6 @@ pub fn client(
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(vec![identity.certificate.clone()], identity.key.clone_key())?;
-    // An empty protocol is none.
     config.alpn_protocols = Some(protocol.to_vec()).filter(|protocol| !protocol.is_empty()).into_iter().collect();
     // Every session proves both certificates.
     config.resumption = Resumption::disabled();

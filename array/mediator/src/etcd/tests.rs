@@ -137,14 +137,20 @@ fn cluster(id: u64) -> Arc<Mutex<Cluster>> {
     Arc::new(Mutex::new(Cluster { id, ..Cluster::default() }))
 }
 
+/// A cluster, its URL, and two arrays.
+async fn two_arrays() -> (Arc<Mutex<Cluster>>, String, (TestArray, TestArray)) {
+    let etcd = cluster(5);
+    let url = serve(&etcd).await;
+    (etcd, url, (TestArray::new(), TestArray::new()))
+}
+
 fn held(epoch: u64, owner: Owner) -> Register {
     Register { epoch, owner }
 }
 
 #[tokio::test]
 async fn register_in_etcd_decides_between_two_arrays() {
-    let (etcd, alpha, beta) = (cluster(5), TestArray::new(), TestArray::new());
-    let url = serve(&etcd).await;
+    let (etcd, url, (alpha, beta)) = two_arrays().await;
     let (a, b) = (alpha.client(&url, None), beta.client(&url, None));
     let (of_a, of_b) = (alpha.identity.fingerprint, beta.identity.fingerprint);
     assert!(matches!(a.read(POD).await, Err(CallError::Missing)));
@@ -170,8 +176,7 @@ async fn register_in_etcd_decides_between_two_arrays() {
 
 #[tokio::test]
 async fn change_between_read_and_write_is_noticed() {
-    let (etcd, alpha, beta) = (cluster(5), TestArray::new(), TestArray::new());
-    let url = serve(&etcd).await;
+    let (etcd, url, (alpha, beta)) = two_arrays().await;
     let (a, b) = (alpha.client(&url, None), beta.client(&url, None));
     let (of_a, of_b) = (alpha.identity.fingerprint, beta.identity.fingerprint);
     make(&a, &b, (of_a, of_b), 0).await;
