@@ -24,7 +24,7 @@ const WRITE: Command = Command::Write(ONE_BLOCK);
 
 /// How the copy in memory relates to the stored reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Copy {
+enum CopyState {
     /// This array alone serves the unit, and changes the copy first.
     #[default]
     Own,
@@ -62,7 +62,7 @@ struct State {
     /// The state that is being stored and takes effect once it is. Until then, further changes are
     /// answered BUSY.
     pending: Option<Reservations>,
-    copy: Copy,
+    copy: CopyState,
     /// The reservations from before two arrays served the unit, until others are stored.
     former: Option<Reservations>,
     /// Number of the changes of the port states.
@@ -128,7 +128,7 @@ impl UnitReservations {
     /// Loads the stored reservations, in their state after a power loss (SPC-4 5.13.4).
     pub(crate) fn load(service: &dyn KeyValue, volume: ObjectId) -> Self {
         let reservations = Self::default();
-        reservations.update(|state| state.current = stored(service, volume).after_power_loss());
+        reservations.update(|state| state.current = stored_alone(service, volume).after_power_loss());
         reservations
     }
 
@@ -150,15 +150,15 @@ impl UnitReservations {
             if was.is_none() {
                 state.former = Some(state.pending.take().unwrap_or_else(|| state.current.clone()));
             }
-            let is_known = has_begun && state.copy != Copy::Unknown;
+            let is_known = has_begun && state.copy != CopyState::Unknown;
             state.copy = match now {
-                None => Copy::Own,
-                Some(now) if now.own != PortState::Unavailable && is_known => Copy::Suspect,
-                Some(_) => Copy::Unknown,
+                None => CopyState::Own,
+                Some(now) if now.own != PortState::Unavailable && is_known => CopyState::Suspect,
+                Some(_) => CopyState::Unknown,
             };
             if now.is_none() {
                 // If nothing was read since the pod was stretched, the former ones hold.
-                let (own, former) = (stored(service, volume), state.former.take());
+                let (own, former) = (stored_alone(service, volume), state.former.take());
                 state.current = if own.registrations().is_empty() { former.unwrap_or(own) } else { own };
             }
         });
@@ -177,15 +177,10 @@ impl UnitReservations {
         fits(&state.current) && state.pending.as_ref().is_none_or(fits)
     }
 
-    /// Returns the reservations that are stored for this array alone.
-    pub(super) fn own(service: &dyn KeyValue, volume: ObjectId) -> Reservations {
-        stored(service, volume)
-    }
-
     /// Returns the copy in memory if it has all changes that were answered GOOD.
     pub(super) fn known(&self) -> Option<Reservations> {
         let state = self.state.lock();
-        (state.copy != Copy::Unknown).then(|| state.current.clone())
+        (state.copy != CopyState::Unknown).then(|| state.current.clone())
     }
 
     /// Returns the reservations from before two arrays served the unit, if there were any and they
@@ -204,8 +199,8 @@ impl UnitReservations {
     pub(super) fn install(&self, stored: Reservations, epoch: u64) -> bool {
         self.update(|state| {
             let is_same = state.epoch == epoch;
-            if is_same && state.copy != Copy::Own {
-                (state.current, state.copy, state.former) = (stored, Copy::Current, None);
+            if is_same && state.copy != CopyState::Own {
+                (state.current, state.copy, state.former) = (stored, CopyState::Current, None);
             }
             is_same
         })
@@ -215,8 +210,8 @@ impl UnitReservations {
     pub(super) fn forget(&self) {
         self.update(|state| {
             state.epoch += 1;
-            if state.copy != Copy::Own {
-                state.copy = Copy::Unknown;
+            if state.copy != CopyState::Own {
+                state.copy = CopyState::Unknown;
             }
         });
     }
@@ -229,6 +224,10 @@ impl UnitReservations {
     /// Ends a renewal, and notifies the sessions that wait for it.
     pub(super) fn end_renewal(&self, volume: ObjectId) {
         self.is_renewing.store(false, Ordering::SeqCst);
+        self.notify_waiting(volume);
+    }
+
+    fn notify_waiting(&self, volume: ObjectId) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         waiting.into_iter().for_each(|inbox| inbox.post(SessionEvent::ReservationsRead { volume }));
     }
@@ -237,7 +236,7 @@ impl UnitReservations {
     pub(crate) fn await_renewal(&self, inbox: &Arc<Inbox>, volume: ObjectId) {
         self.waiting.lock().push(inbox.clone());
         if !self.is_renewing.load(Ordering::SeqCst) {
-            self.end_renewal(volume);
+            self.notify_waiting(volume);
         }
     }
 
@@ -248,11 +247,11 @@ impl UnitReservations {
 
     /// Returns true if the copy has all changes that were answered GOOD.
     pub(crate) fn is_known(&self) -> bool {
-        !self.is_doubtful.load(Ordering::Acquire) || self.state.lock().copy != Copy::Unknown
+        !self.is_doubtful.load(Ordering::Acquire) || self.state.lock().copy != CopyState::Unknown
     }
 
-    /// Returns true if the copy says whether this command is allowed. Otherwise it is read again,
-    /// and the host repeats the command.
+    /// Returns true if the copy says whether this command is allowed. Otherwise the command waits
+    /// until it has been read again.
     #[inline]
     pub(crate) fn can_judge(&self, command: &Command) -> bool {
         let is_about_them =
@@ -265,9 +264,9 @@ impl UnitReservations {
             return true;
         }
         match self.state.lock().copy {
-            Copy::Own | Copy::Current => true,
-            Copy::Suspect => !is_about_them,
-            Copy::Unknown => !is_about_them && Reservations::is_always_allowed(command),
+            CopyState::Own | CopyState::Current => true,
+            CopyState::Suspect => !is_about_them,
+            CopyState::Unknown => !is_about_them && Reservations::is_always_allowed(command),
         }
     }
 
@@ -277,7 +276,7 @@ impl UnitReservations {
         // Every reservation type conflicts with the writes of an unregistered nexus.
         let unregistered = NexusId::of_port(b"", 0);
         self.is_reserved.store(state.current.check(&unregistered, &WRITE).is_err(), Ordering::Release);
-        self.is_doubtful.store(matches!(state.copy, Copy::Suspect | Copy::Unknown), Ordering::Release);
+        self.is_doubtful.store(matches!(state.copy, CopyState::Suspect | CopyState::Unknown), Ordering::Release);
         result
     }
 
@@ -329,7 +328,7 @@ impl UnitReservations {
     /// Executes a command that changes reservations, unless an earlier change is being stored.
     fn change<T>(&self, act: impl FnOnce(&mut State) -> Result<T, ReservationRefusal>) -> Result<T, ReservationError> {
         self.update(|state| match (state.copy, &state.pending) {
-            (Copy::Own, None) => Ok(act(state)?),
+            (CopyState::Own, None) => Ok(act(state)?),
             _ => Err(ReservationError::Busy),
         })
     }
@@ -348,7 +347,7 @@ impl UnitReservations {
     pub(crate) fn read(&self, action: InAction) -> Vec<u8> {
         let state = self.state.lock();
         match state.copy {
-            Copy::Own => state.current.read(action),
+            CopyState::Own => state.current.read(action),
             _ => state.current.read_without_classic(action),
         }
     }
@@ -388,7 +387,7 @@ pub(super) fn no_space_code(action: OutAction) -> Asc {
 }
 
 /// Returns the reservations that this array has stored for a volume.
-fn stored(service: &dyn KeyValue, volume: ObjectId) -> Reservations {
+fn stored_alone(service: &dyn KeyValue, volume: ObjectId) -> Reservations {
     let image = service.get(&reservations_key(volume));
     let stored = image.map_or(Ok(Reservations::default()), |image| Reservations::from_image(&image));
     stored.unwrap_or_else(|error| {

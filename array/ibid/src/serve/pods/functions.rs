@@ -12,7 +12,7 @@ use types::VolumeId;
 /// Time for the commands of a function to end at the array that executes it for the other one.
 const TO_END: Duration = Duration::from_secs(8);
 /// Time for the answer of the other array. A host waits longer for a function.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// The answer if all commands have ended.
 const ENDED: &[u8] = b"ended";
 
@@ -87,14 +87,19 @@ impl StretchedPods {
         let execute: ExecuteHere = self.target.lock().as_ref()?.execute.clone();
         let is_shared = |content: &VolumeId| self.peer_of(*content).is_some_and(|peer| peer == array);
         let contents: Vec<VolumeId> = question.contents.iter().copied().map(VolumeId).filter(is_shared).collect();
-        let (sender, ended) = mpsc::channel();
-        let end = move |is_certain: bool| {
-            // The answer may have been given up.
-            let _ = sender.send(is_certain);
-        };
-        execute(&contents, question.function.shared(), Box::new(end));
-        ended.recv_timeout(TO_END).ok().filter(|is_certain| *is_certain).map(|_| ())
+        until_ended(|end| execute(&contents, question.function.shared(), end))
     }
+}
+
+/// Begins a work that another array has asked for, and waits until the commands that it aborts have
+/// ended. `None` if that is not certain in time.
+pub(super) fn until_ended(begin: impl FnOnce(FunctionEnd)) -> Option<()> {
+    let (sender, ended) = mpsc::channel();
+    begin(Box::new(move |is_certain: bool| {
+        // The answer may have been given up.
+        let _ = sender.send(is_certain);
+    }));
+    ended.recv_timeout(TO_END).ok().filter(|is_certain| *is_certain).map(|_| ())
 }
 
 /// Answers a question about a function of another array; `None` for another question.

@@ -1,19 +1,16 @@
 //! Reservations of volumes of pods: the other array takes up a change of one, and an array that has
 //! a pod alone again keeps them.
 
+use super::functions::{PATIENCE, until_ended};
 use super::{ReserveHere, StretchedPods};
 use catalog::{CatalogError, Pod, reservation_place};
 use engine::{Op, OpError, Reply};
 use iscsi_target::{FunctionEnd, PodPorts, PortState, ReservationNexus, SharedReservationChange, image_of_place};
 use serde::{Deserialize, Serialize};
-use std::sync::{Weak, mpsc};
+use std::sync::Weak;
 use std::time::Duration;
 use types::VolumeId;
 
-/// Time for the commands of a change to end at the array that takes it up.
-const TO_END: Duration = Duration::from_secs(8);
-/// Time for the answer of the other array, before it is asked again.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before an array that has not answered is asked again.
 const RETRY: Duration = Duration::from_millis(100);
 /// Nexuses that one question names, so that it stays short.
@@ -89,13 +86,7 @@ impl StretchedPods {
         let reserve: ReserveHere = self.target.lock().as_ref()?.reserve.clone();
         let content = VolumeId(question.reservations_of);
         self.peer_of(content).filter(|peer| peer == array)?;
-        let (sender, ended) = mpsc::channel();
-        let end = move |is_certain: bool| {
-            // The answer may have been given up.
-            let _ = sender.send(is_certain);
-        };
-        reserve(content, question.change(), Box::new(end));
-        ended.recv_timeout(TO_END).ok().filter(|is_certain| *is_certain).map(|_| ())
+        until_ended(|end| reserve(content, question.change(), end))
     }
 
     /// Stores the reservations on the volumes and snapshots of a pod that this array has alone from

@@ -2,7 +2,7 @@
 //!
 //! A hidden volume of the pod has a place for each volume. A change is a COMPARE AND WRITE.
 
-use super::{ReservationError, UnitReservations, no_space_code};
+use super::{ReservationError, UnitReservations, no_space_code, stored_alone};
 use bytes::{Bytes, BytesMut};
 use catalog::{MAX_SHARED_RESERVATIONS_BYTES, reservation_place};
 use engine::{Op, OpError, Reply, Service, Sink, Tag};
@@ -108,8 +108,7 @@ pub(in crate::unit) async fn store(
         };
         let old = decode(&before);
         let mut new = old.clone();
-        let applied = new.apply(nexus, request.action, request.kind, &request.list, &request.ports);
-        let outcome = applied?;
+        let outcome = new.apply(nexus, request.action, request.kind, &request.list, &request.ports)?;
         let after = new.to_image();
         let no_space = || ReservationError::Check(Sense::illegal(no_space_code(request.action)));
         if after.len() > MAX_SHARED_RESERVATIONS_BYTES {
@@ -129,6 +128,7 @@ pub(in crate::unit) async fn store(
     }
     Err(ReservationError::Busy)
 }
+
 /// Returns the image that stores the reservations of a place for one array alone; `None` without
 /// registrations.
 ///
@@ -158,7 +158,7 @@ impl UnitReservations {
         };
         let stored = stored.or_else(|error| match error {
             // The pod leaves its second array, and has stored them for this one.
-            OpError::NoSuchVolume(_) => Ok(Self::own(service, volume)),
+            OpError::NoSuchVolume(_) => Ok(stored_alone(service, volume)),
             OpError::MediumError { .. } => {
                 tracing::error!(%volume, "the stored reservations cannot be read: {error}");
                 Ok(self.known().unwrap_or_default())
@@ -170,9 +170,7 @@ impl UnitReservations {
             false => Err(OpError::Busy("the states of the target ports have changed")),
         }
     }
-}
 
-impl UnitReservations {
     /// Reads the stored reservations. The first time, it stores those that the unit had before two
     /// arrays served it.
     async fn stored(&self, service: &dyn Service, place: Place) -> Result<Reservations, OpError> {

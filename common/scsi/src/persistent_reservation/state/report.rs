@@ -36,7 +36,7 @@ impl Reservations {
     pub fn read_without_classic(&self, action: InAction) -> Vec<u8> {
         let mut data = self.read(action);
         if action == InAction::ReportCapabilities {
-            data.iter_mut().skip(2).take(1).for_each(|capabilities| *capabilities &= !CRH);
+            data[2] &= !CRH;
         }
         data
     }
