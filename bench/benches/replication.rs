@@ -33,6 +33,8 @@ const VOLUME_BYTES: u64 = 256 << 20;
 const PLAIN: VolumeId = VolumeId(1);
 /// Absence of an array.
 const ABSENCE: Duration = Duration::from_secs(10);
+/// Writes after pauses.
+const PAUSES: u64 = 200;
 /// Round-trip times in microseconds.
 const DISTANCES: [u64; 4] = [0, 500, 1000, 4000];
 
@@ -48,6 +50,9 @@ fn pod_volume() -> VolumeId {
 struct OneVolume(Side);
 
 impl PodObjects for OneVolume {
+    fn resync_limit(&self, _: StreamId) -> Option<u64> {
+        None
+    }
     fn image(&self, _: StreamId) -> Option<Bytes> {
         Some(Bytes::from_static(b"one"))
     }
@@ -201,6 +206,27 @@ fn row(sites: &[Site; 2], what: &str, depth: u64, is_read: bool, pool: &Bytes, r
     println!();
 }
 
+/// What the machine adds where threads sleep: the round trips that the link measures, and the
+/// median latency of writes to the plain volume after pauses of a round trip.
+fn pauses(site: &Site, pool: &Bytes, rtt: Duration) {
+    let mut latencies: Vec<Duration> = (0..PAUSES)
+        .map(|number| {
+            clock::sleep(rtt);
+            let (since, data) = (clock::now(), pool.slice(..4096));
+            let write = Op::Write { volume: PLAIN, lba: Lba(number * 8), data, fua: false };
+            call(&*site.service, write).expect("a write");
+            since.elapsed()
+        })
+        .collect();
+    latencies.sort_unstable();
+    let measured = site.links.connections().first().and_then(|link| link.rtt);
+    let measured = measured.map_or(Duration::ZERO, |measured| measured.median);
+    println!(
+        "    the link measures {measured:.1?}; a write to the plain volume after a pause of {rtt:?}: {:.1?}\n",
+        latencies[latencies.len() / 2]
+    );
+}
+
 /// The link is cut while hosts write. Prints the time until both are in step again.
 fn absence(sites: &[Site; 2], pool: &Bytes) {
     sites[0].links.set_distance("array2", Distance { cut: Cut::Both, ..Distance::default() }).expect("a distance");
@@ -232,6 +258,7 @@ fn main() {
         sites[0].links.set_distance("array2", distance).expect("a distance");
         let (name, rtt) = (format!("writes at {} ms", rtt_us as f64 / 1000.0), Duration::from_micros(rtt_us));
         [1, 32].into_iter().for_each(|depth| row(&sites, &name, depth, false, &pool, rtt));
+        pauses(&sites[0], &pool, rtt);
     }
     row(&sites, "reads", 32, true, &pool, Duration::ZERO);
     absence(&sites, &pool);

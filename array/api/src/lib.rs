@@ -57,8 +57,8 @@ pub use host::{Chap, Host, HostPatch, HostPost, MASKED_SECRET, PortConnectivity}
 pub use host_group::{HostGroup, HostGroupPatch, Member, Tag, TagPut};
 pub use performance::{ConnectionPerformance, IscsiSession, OffloadPerformance, Performance, RefusedLogin};
 pub use pod::{
-    Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, PodReplication, PodReplicationArray, PodReplicationEvent,
-    PodReplicationWait, QuotaLimit,
+    BytesLimit, Pod, PodArrayStatus, PodEradication, PodPatch, PodPost, PodReplication, PodReplicationArray,
+    PodReplicationEvent, PodReplicationWait,
 };
 pub use pod_report::{PodCheck, PodDifference, PodHandOver, PodVerification};
 pub use policy::{

@@ -39,6 +39,9 @@ pub struct Pod {
     pub quota_limit: Option<u64>,
     /// `promoted`.
     pub requested_promotion_state: String,
+    /// Most bytes of data a second that bring the other array into step; null for no limit. (Ibid
+    /// extension.)
+    pub resync_limit: Option<u64>,
     /// Source of the clone, if it is one.
     pub source: Reference,
     /// Space usage of its volumes.
@@ -119,20 +122,24 @@ pub struct PodPatch {
     pub name: Option<String>,
     /// Maximum total size of its volumes in bytes; an empty text removes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub quota_limit: Option<QuotaLimit>,
+    pub quota_limit: Option<BytesLimit>,
     /// Only `promoted`, which changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_promotion_state: Option<String>,
+    /// Most bytes of data a second that bring the other array into step, 1 MiB to 1 TiB; an empty
+    /// text for no limit. Changes hold at once. (Ibid extension.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resync_limit: Option<BytesLimit>,
 }
 
-/// A new quota.
+/// A new limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
-pub enum QuotaLimit {
+pub enum BytesLimit {
     /// In bytes.
     Bytes(u64),
-    /// An empty text: no quota.
+    /// An empty text: none.
     Text(String),
 }
 

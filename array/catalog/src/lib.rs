@@ -121,6 +121,8 @@ pub const MAX_VOLUME_GROUPS: usize = 500;
 pub const MAX_PODS: usize = 500;
 /// Valid range of the quota of a pod: 1 MiB to 4 PiB.
 pub const POD_QUOTA_BYTES: std::ops::RangeInclusive<u64> = MIN_VOLUME_BYTES..=types::MAX_VOLUME_BYTES;
+/// Valid range of the limit of resync of a pod in bytes a second: 1 MiB to 1 TiB.
+pub const POD_RESYNC_LIMITS: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 /// Maximum number of volumes of a protection group, of a volume group, of a pod and of a snapshot
 /// policy.
 pub const MAX_GROUP_VOLUMES: usize = 1_000;

@@ -30,6 +30,9 @@ pub struct Pod {
     /// Maximum total size in bytes of its volumes that are not destroyed; `None` for no limit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub quota_bytes: Option<u64>,
+    /// Most bytes of data a second that bring the other array into step; `None` for no limit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resync_limit: Option<u64>,
     /// Source pod, if this one is a clone.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: Option<PodId>,

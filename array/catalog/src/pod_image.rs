@@ -39,6 +39,9 @@ pub struct PodImage {
     /// Quota of the pod in bytes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub quota_bytes: Option<u64>,
+    /// Most bytes of data a second that bring an array into step.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resync_limit: Option<u64>,
     /// Whether the stream has the hidden volume for reservations.
     #[serde(default, skip_serializing_if = "is_default")]
     pub has_reservations: bool,

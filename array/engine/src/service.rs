@@ -211,6 +211,8 @@ pub enum Reply {
         /// 512-byte blocks from the start of the range that are done: a multiple of 8, and 0 only
         /// if the range is empty or begins beyond the volume.
         blocks: u64,
+        /// Bytes of data that were sent for them: holes and zeros need none.
+        data: u64,
     },
 }
 

@@ -55,8 +55,9 @@ fn run_sync(pair: &mut Served, start: u64, blocks: u64) -> Result<Reply, OpError
     run(&mut pair.core, &pair.disk, op)
 }
 
-fn synced(blocks: u64) -> Result<Reply, OpError> {
-    Ok(Reply::Synced { blocks })
+/// The reply if these blocks are done, `data` of them by data.
+fn synced(blocks: u64, data: u64) -> Result<Reply, OpError> {
+    Ok(Reply::Synced { blocks, data: data * 512 })
 }
 
 /// Returns the first block and the blocks of each range of the tail.
@@ -110,7 +111,7 @@ fn record_sets_exactly_the_present_content() {
     let mut pair = source();
     lend(&mut pair, UNLIMITED);
     let written = pair.core.space().written;
-    assert_eq!(run_sync(&mut pair, 0, 128), synced(128));
+    assert_eq!(run_sync(&mut pair, 0, 128), synced(128, 32));
     let records = pair.records();
     let write = |lba: u64| LogOp::Write { volume: volume(1), lba: Lba(lba), data: data(lba + 1, 16) };
     let (zeros, hole) = (fill(16, 16, FillValue::Zero), fill(32, 16, FillValue::Hole));
@@ -132,7 +133,7 @@ fn record_sets_exactly_the_present_content() {
 fn replay_removes_the_same_blocks() {
     let mut pair = source();
     lend(&mut pair, UNLIMITED);
-    assert_eq!(run_sync(&mut pair, 8, 24), synced(24));
+    assert_eq!(run_sync(&mut pair, 8, 24), synced(24, 8));
     let (delta, tail_before, space) = (pair.delta(1), tail(&pair), pair.core.space().written);
     assert_eq!((&delta[..], &tail_before[..]), (&[(0, 8), (32, 32)][..], &[(8, 24)][..]));
     pair.reopen();
@@ -162,7 +163,7 @@ fn replay_removes_the_same_blocks() {
 fn heard_content_leaves_the_tail() {
     let mut pair = source();
     lend(&mut pair, UNLIMITED);
-    assert_eq!(run_sync(&mut pair, 0, 64), synced(64));
+    assert_eq!(run_sync(&mut pair, 0, 64), synced(64, 32));
     let position = pair.core.stream_status(stream()).unwrap().position;
     pair.core.stream_heard(stream(), Period(pair.period), position).unwrap();
     assert_eq!(tail(&pair), []);
@@ -175,7 +176,7 @@ fn full_delta_loses_only_the_blocks_that_are_sent() {
     lend(&mut pair, UNLIMITED);
     pair.run(Op::Delta(DeltaOp::Add { volume: volume(1), ranges: vec![whole()] }));
     assert_eq!(pair.delta(1), [(0, BLOCKS)]);
-    assert_eq!(run_sync(&mut pair, 8, 56), synced(56));
+    assert_eq!(run_sync(&mut pair, 8, 56), synced(56, 24));
     assert_eq!((pair.delta(1), tail(&pair)), (vec![(0, 8), (64, BLOCKS - 64)], vec![(8, 56)]));
     pair.reopen();
     assert_eq!((pair.delta(1), tail(&pair)), (vec![(0, 8), (64, BLOCKS - 64)], vec![(8, 56)]));
@@ -188,13 +189,13 @@ fn whole_volume_is_listed_by_its_blocks() {
     pair.run(Op::Delta(DeltaOp::Add { volume: volume(1), ranges: vec![whole()] }));
     let (mut at, mut records) = (0, 0);
     while at < BLOCKS {
-        let Ok(Reply::Synced { blocks }) = run_sync(&mut pair, at, 1 << 40) else { panic!("no reply") };
+        let Ok(Reply::Synced { blocks, .. }) = run_sync(&mut pair, at, 1 << 40) else { panic!("no reply") };
         assert!(blocks > 0);
         (at, records) = (at + blocks, records + 1);
     }
     assert_eq!((at, records), (BLOCKS, 1), "holes cost nothing, and the range is cut");
     assert_eq!((pair.delta(1), tail(&pair)), (vec![], vec![(0, BLOCKS)]));
-    assert_eq!(run_sync(&mut pair, BLOCKS, 8), synced(0), "beyond the volume");
+    assert_eq!(run_sync(&mut pair, BLOCKS, 8), synced(0, 0), "beyond the volume");
     pair.core.audit(&pair.disk).unwrap();
 }
 
@@ -207,7 +208,7 @@ fn long_content_takes_several_records() {
     lend(&mut pair, UNLIMITED);
     let mut at = 0;
     while at < 512 {
-        assert_eq!(run_sync(&mut pair, at, 512 - at), synced(128), "64 KiB, the most of the period");
+        assert_eq!(run_sync(&mut pair, at, 512 - at), synced(128, 128), "64 KiB, the most of the period");
         at += 128;
     }
     let records = pair.records();
@@ -227,12 +228,12 @@ fn content_waits_for_credit_without_a_lock() {
     assert_eq!(pair.records().iter().map(StreamRecord::is_mark).collect::<Vec<_>>(), [true]);
     let part = Credit { bytes: 4096 + 128, blocks: 3, records: 1 };
     lend(&mut pair, part);
-    assert_eq!(settle(&mut pair.core, &pair.disk), [(1, synced(8))].into(), "a part has room");
+    assert_eq!(settle(&mut pair.core, &pair.disk), [(1, synced(8, 8))].into(), "a part has room");
     assert_eq!(pair.delta(1), [(8, 56)]);
     pair.core.submit(Op::Sync { volume: volume(1), period: Period(pair.period), range: range(8, 56) }, 2);
     assert!(settle(&mut pair.core, &pair.disk).is_empty());
     lend(&mut pair, UNLIMITED);
-    assert_eq!(settle(&mut pair.core, &pair.disk), [(2, synced(56))].into());
+    assert_eq!(settle(&mut pair.core, &pair.disk), [(2, synced(56, 24))].into());
     let records = pair.records();
     assert_eq!(records[1].ops[0], LogOp::Write { volume: volume(1), lba: Lba(8), data: new_data() });
 }
@@ -318,7 +319,7 @@ fn lost_block_stays_in_the_delta() {
     pair.core.fetched(id, Err(OpError::MediumError { lba: Lba(3) }));
     assert_eq!(settle(&mut pair.core, &pair.disk), [(1, Err(OpError::MediumError { lba: Lba(3) }))].into());
     assert_eq!((pair.delta(1), pair.records()), (vec![(0, 64)], vec![]));
-    assert_eq!(run_sync(&mut pair, 0, 64), synced(64), "from the drive");
+    assert_eq!(run_sync(&mut pair, 0, 64), synced(64, 32), "from the drive");
     assert_eq!(pair.delta(1), []);
     let records = pair.records();
     assert_equal(&mut pair, &mut peer_after(records), 64);
@@ -335,7 +336,7 @@ fn pages_of_two_leaves_are_loaded() {
     let mut pair = chilled(pair);
     // Keeps the root in memory, but not the slots of the later leaves.
     pair.write(1, 0, 8);
-    assert_eq!(run_sync(&mut pair, 2 * 2048 - 64, 128), synced(128));
+    assert_eq!(run_sync(&mut pair, 2 * 2048 - 64, 128), synced(128, 8));
     assert_eq!(pair.delta(1), [(8, 2048), (4160, 4032)], "the resize has added the second half");
 }
 
@@ -349,7 +350,7 @@ fn write_waits_while_content_is_read() {
     assert!(settle(&mut pair.core, &pair.disk).is_empty());
     let old = [data(1, 16), vec![0; 32 * 512].into(), data(49, 16)].concat();
     pair.core.fetched(id, Ok(Reply::Data(old.into())));
-    assert_eq!(settle(&mut pair.core, &pair.disk), [(1, synced(64)), (2, Ok(Reply::Done))].into());
+    assert_eq!(settle(&mut pair.core, &pair.disk), [(1, synced(64, 32)), (2, Ok(Reply::Done))].into());
     let records = pair.records();
     assert_eq!(records.iter().map(|record| record.ops.len()).collect::<Vec<_>>(), [4, 1], "the content is older");
     assert_equal(&mut pair, &mut peer_after(records), 64);
@@ -359,7 +360,7 @@ fn write_waits_while_content_is_read() {
 fn volume_without_a_delta_is_in_step() {
     let mut pair = source();
     pair.clear(1, vec![whole()]);
-    assert_eq!(run_sync(&mut pair, 0, 64), synced(64));
+    assert_eq!(run_sync(&mut pair, 0, 64), synced(64, 0));
     assert_eq!(pair.records(), []);
     pair.change(Change::DeleteVolume { volume: volume(1) });
     let op = sync(&pair, range(0, 8));

@@ -14,6 +14,9 @@ use types::{StreamId, VolumeId};
 pub trait PodObjects: Send + Sync {
     /// Returns the image of a pod: the objects that the other array should have.
     fn image(&self, stream: StreamId) -> Option<Bytes>;
+    /// Returns the most bytes of data a second that bring the other array into step; `None` for no
+    /// limit. Does not block.
+    fn resync_limit(&self, stream: StreamId) -> Option<u64>;
     /// Returns the changes that make the volumes of the stream those of an image. `held` has the
     /// volumes of the stream in the engine, with their sizes in 512-byte blocks; those in `stale`
     /// are made again.

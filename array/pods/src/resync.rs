@@ -1,18 +1,27 @@
-//! The worker of a source: sends the blocks that the peer lacks.
+//! The worker of a source: sends the blocks that the peer lacks, at the pace that the pod allows.
 
+mod pace;
+
+use crate::objects::PodObjects;
 use engine::{DeltaOp, ExtentState, Op, OpError, Reply, Sink, Tag, call};
+use pace::Pace;
 use platform::threads::{Condvar, Mutex};
 use replication::Replica;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::{BlockRange, LBA_BYTES, Lba, Period, StreamId, VolumeId};
 
 /// Blocks under way at a time, in requests.
 const DEPTH: usize = 16;
 /// Extents that are asked for at a time.
 const EXTENTS: usize = 1024;
+/// Most bytes of data that a request sends.
+const MAX_DATA: u64 = 1 << 20;
+/// Time between two looks for the limit.
+const LOOK: Duration = Duration::from_millis(200);
 /// Pause when nothing is missing.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Pause when blocks cannot be sent.
@@ -55,9 +64,15 @@ impl Resync {
     /// # Errors
     ///
     /// There is no thread for it.
-    pub(crate) fn start(engine: Arc<dyn Replica>, stream: StreamId, period: Period) -> io::Result<Self> {
+    pub(crate) fn start(
+        engine: Arc<dyn Replica>,
+        objects: Arc<dyn PodObjects>,
+        stream: StreamId,
+        period: Period,
+    ) -> io::Result<Self> {
         let (stop, progress) = (Arc::<AtomicBool>::default(), Arc::<Progress>::default());
-        let worker = Worker { engine, stream, period, stop: stop.clone(), progress: progress.clone() };
+        let pace = Mutex::default();
+        let worker = Worker { engine, objects, stream, period, stop: stop.clone(), progress: progress.clone(), pace };
         platform::threads::spawn("resync", move || worker.run())?;
         Ok(Self { stop, progress })
     }
@@ -65,10 +80,13 @@ impl Resync {
 
 struct Worker {
     engine: Arc<dyn Replica>,
+    objects: Arc<dyn PodObjects>,
     stream: StreamId,
     period: Period,
     stop: Arc<AtomicBool>,
     progress: Arc<Progress>,
+    /// The pace, and when its limit was looked for.
+    pace: Mutex<(Pace, Option<Instant>)>,
 }
 
 /// Requests under way.
@@ -81,10 +99,12 @@ struct Window {
 #[derive(Default)]
 struct WindowState {
     count: usize,
+    /// Rests of ranges that need more than one request.
+    rests: Vec<BlockRange>,
     error: Option<OpError>,
 }
 
-/// A range that is sent in one or more requests.
+/// A request.
 struct Sending {
     window: Arc<Window>,
     worker: Arc<Worker>,
@@ -106,25 +126,27 @@ fn is_shown(volume: VolumeId) -> bool {
     volume.stream().is_none_or(|stream| stream.reservations() != volume)
 }
 
+/// Returns the bytes that the request for a range is charged.
+fn charge_of(range: BlockRange) -> u64 {
+    range.bytes().min(MAX_DATA)
+}
+
 impl Sink for Sending {
     fn complete(&self, _: Tag, result: Result<Reply, OpError>) {
-        let rest = match &result {
-            Ok(Reply::Synced { blocks }) => self.range.blocks().saturating_sub(*blocks),
-            _ => 0,
+        let (done, data) = match &result {
+            Ok(Reply::Synced { blocks, data }) => (*blocks, *data),
+            _ => (0, 0),
         };
-        if let (Ok(Reply::Synced { blocks }), true) = (&result, rest > 0)
-            && *blocks > 0
-            && let Ok(range) = BlockRange::new(Lba(self.range.start().0 + blocks), rest)
-        {
-            self.note(*blocks);
-            self.worker.submit(&self.window, self.volume, range);
-            return;
-        }
+        self.worker.pace.lock().0.refund(charge_of(self.range).saturating_sub(data));
+        let rest = self.range.blocks().saturating_sub(done);
+        let rest =
+            BlockRange::new(Lba(self.range.start().0 + done), rest).ok().filter(|rest| done > 0 && !rest.is_empty());
         if result.is_ok() {
-            self.note(self.range.blocks());
+            self.note(if rest.is_some() { done } else { self.range.blocks() });
         }
         let mut state = self.window.state.lock();
         state.count -= 1;
+        state.rests.extend(rest);
         // The delta of a whole volume is longer than the volume.
         if let Err(error) = result
             && !matches!(error, OpError::OutOfRange { .. })
@@ -208,31 +230,55 @@ impl Worker {
 
     /// Sends what the peer lacks of a volume.
     fn send_volume(self: &Arc<Self>, volume: VolumeId) -> Result<(), OpError> {
-        let (window, mut from) = (Arc::<Window>::default(), Lba(0));
-        while let Some((ranges, next)) = self.extents(volume, from)? {
-            for range in ranges {
-                self.enter(&window);
-                self.submit(&window, volume, range);
-                if self.is_over() {
-                    return Ok(());
-                }
+        let (window, mut ranges, mut next) = (Arc::<Window>::default(), VecDeque::new(), Some(Lba(0)));
+        loop {
+            if let Some(from) = next.filter(|_| ranges.is_empty()) {
+                let found = self.extents(volume, from)?;
+                next = found.as_ref().map(|(_, next)| *next);
+                ranges.extend(found.into_iter().flat_map(|(ranges, _)| ranges));
+                continue;
             }
-            from = next;
+            let Some(range) = self.enter(&window, &mut ranges) else { break };
+            self.submit(&window, volume, range);
+            if self.is_over() {
+                return Ok(());
+            }
         }
-        let mut state = window.state.lock();
-        while state.count > 0 && !self.stop.load(Ordering::Relaxed) {
-            window.changed.wait_for(&mut state, PAUSE);
-        }
-        state.error.take().map_or(Ok(()), Err)
+        window.state.lock().error.take().map_or(Ok(()), Err)
     }
 
-    /// Waits for a place.
-    fn enter(&self, window: &Window) {
-        let mut state = window.state.lock();
-        while state.count >= DEPTH && !self.stop.load(Ordering::Relaxed) {
-            window.changed.wait_for(&mut state, PAUSE);
+    /// Waits for a place and for the pace, and returns the next range: rests first. `None` at the
+    /// end, when nothing is under way.
+    fn enter(&self, window: &Window, ranges: &mut VecDeque<BlockRange>) -> Option<BlockRange> {
+        while !self.stop.load(Ordering::Relaxed) {
+            let pace = self.pace();
+            let mut state = window.state.lock();
+            let has_range = !state.rests.is_empty() || !ranges.is_empty();
+            if state.count == 0 && !has_range {
+                return None;
+            }
+            let is_free = state.count < DEPTH && has_range;
+            if is_free && pace.is_zero() {
+                let range = state.rests.pop().or_else(|| ranges.pop_front())?;
+                state.count += 1;
+                drop(state);
+                self.pace.lock().0.charge(platform::clock::now(), charge_of(range));
+                return Some(range);
+            }
+            window.changed.wait_for(&mut state, if is_free { pace.min(PAUSE) } else { PAUSE });
         }
-        state.count += 1;
+        None
+    }
+
+    /// Returns the time until a request may be made.
+    fn pace(&self) -> Duration {
+        let mut pace = self.pace.lock();
+        let (now, (pace, looked)) = (platform::clock::now(), &mut *pace);
+        if looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK) {
+            *looked = Some(now);
+            pace.set(self.objects.resync_limit(self.stream));
+        }
+        pace.wait(now)
     }
 
     fn submit(self: &Arc<Self>, window: &Arc<Window>, volume: VolumeId, range: BlockRange) {

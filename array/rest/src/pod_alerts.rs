@@ -226,6 +226,7 @@ mod tests {
             destroyed_ms: None,
             destroyed_served_ms: 0,
             quota_bytes: None,
+            resync_limit: None,
             source: None,
             stretch: None,
         };

@@ -40,7 +40,7 @@ fn show(state: &CatalogState, pod: &Pod, view: &PodView) -> PodReplication {
         name: pod.name.clone(),
         state: state_name(view.state).to_owned(),
         since: view.since_ms,
-        explanation: explanation(view, &pod.name),
+        explanation: explanation(view, pod),
         arrays: arrays.collect(),
         tie_rule: tie_rule.to_owned(),
         only,

@@ -3,6 +3,7 @@
 use crate::pod_control::{
     MediatorState, PodArrayView, PodEvent, PodPart, PodState, PodTieRule, PodView, PodWait, PodWaitEvent,
 };
+use catalog::Pod;
 use types::{format_capacity, utc_time};
 
 /// Returns the name of a state.
@@ -161,12 +162,17 @@ fn room_words(array: &str) -> String {
 }
 
 /// Returns the state of a pod, its cause and the next step, in sentences.
-pub(crate) fn explanation(view: &PodView, pod: &str) -> String {
+pub(crate) fn explanation(view: &PodView, pod: &Pod) -> String {
+    let (limit, pod) = (pod.resync_limit, &pod.name);
     let mut sentences = vec![state_sentence(view, pod), format!("This is so since {}.", utc_time(view.since_ms))];
     if let Some(wait) = view.waits_for {
         let (event, ends) = wait_words(view, pod, wait);
         sentences.push(format!("It waits for {event} since {}.", utc_time(wait.since_ms)));
         sentences.push(ends);
+    }
+    if let Some(limit) = limit.filter(|_| matches!(view.state, PodState::Resync | PodState::Target)) {
+        let limit = format_capacity(limit);
+        sentences.push(format!("Data come with {limit}/s at most: `ibid pod set {pod} --resync-limit` changes it."));
     }
     if view.waiting_commands > 0 {
         sentences.push(format!("{} commands of hosts wait.", view.waiting_commands));

@@ -9,7 +9,7 @@ use crate::pod_words::{mediator_name, part_name};
 use crate::references::{find_by_uuid, reference_to_pod, uuid};
 use crate::volumes::{check_destroyed, time_remaining};
 use api::{
-    ErrorCode, NamedSpace, PodArrayStatus, PodEradication, PodPatch, PodPost, QuotaLimit, Reference, Space,
+    BytesLimit, ErrorCode, NamedSpace, PodArrayStatus, PodEradication, PodPatch, PodPost, Reference, Space,
     TypedReference,
 };
 use catalog::{CatalogState, Draft, ObjectKind, Pod, Volume};
@@ -91,6 +91,7 @@ fn show(call: &Call, state: &CatalogState, pod: &Pod, now_ms: u64) -> api::Pod {
         promotion_status: PROMOTED.to_owned(),
         quota_limit: pod.quota_bytes,
         requested_promotion_state: PROMOTED.to_owned(),
+        resync_limit: pod.resync_limit,
         source: source.map(|source| reference_to_pod(state, source)).unwrap_or_default(),
         space,
         time_remaining: time_remaining(call, state, pod.destroyed_at(), now_ms),
@@ -307,15 +308,13 @@ fn apply(
         pod = draft.recover_pod(name)?;
     }
     if let Some(limit) = &patch.quota_limit {
-        let quota_bytes = match limit {
-            QuotaLimit::Bytes(bytes) => Some(*bytes),
-            QuotaLimit::Text(text) if text.is_empty() => None,
-            QuotaLimit::Text(_) => {
-                let message = "'quota_limit' is a number of bytes, or an empty text for no quota.";
-                return Err(RestError::about(ErrorCode::InvalidRequest, name, message));
-            }
-        };
+        let message = "'quota_limit' is a number of bytes, or an empty text for no quota.";
+        let quota_bytes = bytes_in(limit, name, message)?;
         pod = draft.set_pod_quota(name, quota_bytes, patch.ignore_usage.unwrap_or(false))?;
+    }
+    if let Some(limit) = &patch.resync_limit {
+        let message = "'resync_limit' is a number of bytes a second, or an empty text for no limit.";
+        pod = draft.set_pod_resync_limit(name, bytes_in(limit, name, message)?)?;
     }
     if let Some(new_name) = &patch.name {
         pod = draft.rename_pod(name, new_name)?;
@@ -324,6 +323,15 @@ fn apply(
         pod = draft.destroy_pod(&pod.name, with_volumes, now_ms)?;
     }
     Ok(pod.name.clone())
+}
+
+/// Returns a limit in bytes; `None` if it is to be removed. An error has this message.
+fn bytes_in(limit: &BytesLimit, pod: &str, message: &str) -> Result<Option<u64>, RestError> {
+    match limit {
+        BytesLimit::Bytes(bytes) => Ok(Some(*bytes)),
+        BytesLimit::Text(text) if text.is_empty() => Ok(None),
+        BytesLimit::Text(_) => Err(RestError::about(ErrorCode::InvalidRequest, pod, message)),
+    }
 }
 
 /// Answers `DELETE /pods?names=…`: eradicates.

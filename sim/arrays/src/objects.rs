@@ -55,6 +55,9 @@ impl Objects {
 }
 
 impl PodObjects for Objects {
+    fn resync_limit(&self, _: StreamId) -> Option<u64> {
+        None
+    }
     fn image(&self, _: StreamId) -> Option<Bytes> {
         Some(encode(&self.list()).into())
     }

@@ -387,7 +387,7 @@ pub fn summary(reply: &Result<Reply, OpError>) -> String {
         Ok(Reply::Done) => "done".to_owned(),
         Ok(Reply::Data(data)) => format!("{} bytes", data.len()),
         Ok(Reply::Extents(extents)) => format!("{} extents", extents.len()),
-        Ok(Reply::Synced { blocks }) => format!("{blocks} blocks in step"),
+        Ok(Reply::Synced { blocks, .. }) => format!("{blocks} blocks in step"),
         Err(error) => format!("'{error}'"),
     }
 }

@@ -76,6 +76,7 @@ class Site:
             ("check", self.check),
             ("top --once", self.top),
             ("etcd", lambda: in_place_of_mediator(self.pair, self.lab.scratch("etcd"))),
+            ("resync limit", self.limited),
             ("evacuate", self.evacuated),
             ("refused names", self.names),
             ("verify equal arrays", self.verified),
@@ -140,6 +141,30 @@ class Site:
         assert [reading["pod"]["name"] for reading in found] == [POD], found
         assert found[0]["pod"]["room_bytes"] > 0, found
         return f"{found[0]['pod']['room_bytes'] // MIB} MiB of room lent"
+
+    def limited(self) -> str:
+        """Data come with 4 MiB/s until the limit is removed; both arrays have it."""
+        pair, one = self.pair, self.pair.sequencer()
+        other, limit = pair.other(one), 4 * MIB
+        refused(one, "1 MiB to 1 TiB a second", "pod", "set", POD, "--resync-limit", "5")
+        one.admin("pod", "set", POD, "--resync-limit", "4M")
+        wait("limited at both", lambda: all(a.admin("pod", "list")[0]["resync_limit"] == limit for a in pair.arrays))
+        other.kill()
+        pair.wait_state(one, "solo")
+        self.host.verb("fill", pair.url(one), "--off", str(256 * MIB), "--size", str(64 * MIB), "--seed", "4")
+        other.start()
+        pair.wait_state(one, "resync")
+        begin, before = time.monotonic(), pair.state(one)["behind_bytes"]
+        time.sleep(4)
+        state, took = pair.state(one), time.monotonic() - begin
+        rate = (before - state["behind_bytes"]) / took / MIB
+        assert state["state"] == "resync" and 0.5 < rate < 5, f"{state['state']} after {rate:.1f} MiB/s"
+        assert "with 4MiB/s at most" in pair.why(one), pair.why(one)
+        one.admin("pod", "set", POD, "--resync-limit", "none")
+        rest = pair.wait_sync()
+        self.host.verb("verify", pair.url(other), "--off", str(256 * MIB), "--size", str(64 * MIB), "--seed", "4")
+        assert rest < state["behind_bytes"] / limit / 2, f"in step {rest:.1f} s after the limit was removed"
+        return f"64 MiB come with {rate:.1f} MiB/s; without the limit, the rest takes {seconds(rest)}"
 
     def evacuated(self) -> str:
         pair = self.pair

@@ -878,6 +878,11 @@ export interface Audit {
 }
 
 /**
+ * A new limit.
+ */
+export type BytesLimit = number | string;
+
+/**
  * CHAP settings of a host, for both directions.
  */
 export interface Chap {
@@ -2174,6 +2179,11 @@ export interface Pod {
    */
   requested_promotion_state: string;
   /**
+   * Most bytes of data a second that bring the other array into step; null for no limit. (Ibid
+   * extension.)
+   */
+  resync_limit: number | null;
+  /**
    * Source of the clone, if it is one.
    */
   source: Reference;
@@ -2330,11 +2340,16 @@ export interface PodPatch {
   /**
    * Maximum total size of its volumes in bytes; an empty text removes it.
    */
-  quota_limit?: QuotaLimit | null;
+  quota_limit?: BytesLimit | null;
   /**
    * Only `promoted`, which changes nothing.
    */
   requested_promotion_state?: string | null;
+  /**
+   * Most bytes of data a second that bring the other array into step, 1 MiB to 1 TiB; an empty
+   * text for no limit. Changes hold at once. (Ibid extension.)
+   */
+  resync_limit?: BytesLimit | null;
 }
 
 /**
@@ -3027,11 +3042,6 @@ export interface QosInput {
    */
   iops_limit?: number | null;
 }
-
-/**
- * A new quota.
- */
-export type QuotaLimit = number | string;
 
 /**
  * Data that was compressed again while hosts wrote little, since the array was started.

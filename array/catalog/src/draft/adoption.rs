@@ -52,6 +52,7 @@ impl Draft {
             destroyed_ms: None,
             destroyed_served_ms: 0,
             quota_bytes: image.quota_bytes,
+            resync_limit: image.resync_limit,
             source: None,
             stretch: Some(stretch),
         })?;
@@ -96,6 +97,7 @@ impl Draft {
             name,
             created_ms: image.created_ms,
             quota_bytes: image.quota_bytes,
+            resync_limit: image.resync_limit,
             stretch: Some(stretch.clone()),
             ..pod.clone()
         };

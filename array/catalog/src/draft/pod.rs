@@ -6,7 +6,7 @@ use super::stretch::check_is_plain;
 use crate::name::{check_name, split_name};
 use crate::pod::{Pod, PodId, PodStretch};
 use crate::record::{ArrayTime, Volume};
-use crate::{CatalogError, MAX_PODS, ObjectKind, POD_QUOTA_BYTES};
+use crate::{CatalogError, MAX_PODS, ObjectKind, POD_QUOTA_BYTES, POD_RESYNC_LIMITS};
 use std::sync::Arc;
 use types::LBA_BYTES;
 
@@ -63,6 +63,7 @@ impl Draft {
             destroyed_ms: None,
             destroyed_served_ms: 0,
             quota_bytes,
+            resync_limit: None,
             source,
             stretch: None,
         })
@@ -85,6 +86,16 @@ impl Draft {
             }
             _ => self.store_pod(Pod { quota_bytes, ..pod }),
         }
+    }
+
+    /// Limits the bytes of data a second that bring the other array of a pod into step, or removes
+    /// the limit.
+    pub fn set_pod_resync_limit(&mut self, name: &str, resync_limit: Option<u64>) -> Result<Arc<Pod>, CatalogError> {
+        let pod = self.live_pod(name)?;
+        if resync_limit.is_some_and(|limit| !POD_RESYNC_LIMITS.contains(&limit)) {
+            return Err(CatalogError::BadSetting { reason: "a resync limit is 1 MiB to 1 TiB a second" });
+        }
+        self.store_pod(Pod { resync_limit, ..pod })
     }
 
     /// Renames a pod, and with it all its volumes.

@@ -94,6 +94,7 @@ impl CatalogState {
             name: stretch.and_then(|stretch| stretch.shared_name.as_ref()).unwrap_or(&pod.name).clone(),
             created_ms: pod.created_ms,
             quota_bytes: pod.quota_bytes,
+            resync_limit: pod.resync_limit,
             has_reservations: stretch.is_some_and(|stretch| stretch.has_reservations),
             volumes,
             snapshots,

@@ -277,6 +277,7 @@ fn changes_of_a_stretched_pod_are_records() {
         (Box::new(|draft| draft.destroy_snapshot("p::a.s", 12).map(drop)), 0, 0),
         (Box::new(|draft| draft.eradicate_snapshot("p::a.s").map(drop)), 1, 0),
         (Box::new(|draft| draft.set_pod_quota("p", None, false).map(drop)), 0, 0),
+        (Box::new(|draft| draft.set_pod_resync_limit("p", Some(1 << 20)).map(drop)), 0, 0),
         (Box::new(|draft| draft.skip_contents("p").map(drop)), 0, 1 << 14),
         (Box::new(|draft| draft.rename_pod("p", "q").map(drop)), 0, 0),
         (Box::new(|draft| draft.rename_pod("q", "p").map(drop)), 0, 0),
@@ -289,7 +290,7 @@ fn changes_of_a_stretched_pod_are_records() {
         expected += contents;
         let state = catalog.state();
         let image = PodImage::from_message(&records[0].message).unwrap();
-        if number + 2 < 15 {
+        if number + 2 < 16 {
             assert_eq!(image, state.pod_image(&pod(&state)), "edit {number}");
         }
         assert_eq!(image.next_content, expected, "edit {number}");

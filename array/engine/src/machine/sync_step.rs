@@ -86,6 +86,11 @@ impl SyncStep {
         range_of(self.first, self.end())
     }
 
+    /// Returns the bytes of data that the record has.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data.0 * BLOCK_BYTES
+    }
+
     /// Returns the blocks to read: from the first block of data to the last.
     pub(crate) fn window(&self) -> Option<BlockRange> {
         self.window.map(|(first, end)| range_of(first, end))

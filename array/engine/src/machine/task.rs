@@ -119,7 +119,10 @@ impl Task {
     /// Returns the reply when its changes are committed.
     pub(crate) fn reply(&self) -> Reply {
         match &self.op {
-            Op::Sync { .. } => Reply::Synced { blocks: self.done },
+            Op::Sync { .. } => {
+                let data = self.sync.as_ref().map_or(0, |content| content.data_bytes());
+                Reply::Synced { blocks: self.done, data }
+            }
             _ => Reply::Done,
         }
     }

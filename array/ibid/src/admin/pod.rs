@@ -7,16 +7,21 @@ use crate::admin::monitor::monitor;
 use crate::cli::{ContentsArgs, Names, PodCommand};
 use crate::output::{ListForm, json, list, list_as, parse_size, print, table, time};
 use crate::problem::Problem;
-use api::{Pod, PodPatch, PodPost, QuotaLimit, Reference};
+use api::{BytesLimit, Pod, PodPatch, PodPost, Reference};
 use client::Monitored;
 use types::format_capacity;
 
 /// Runs an `ibid pod` command.
 pub(crate) fn pod(access: &Access, as_json: bool, command: PodCommand) -> Result<(), Problem> {
-    // A quota is parsed before the array is called.
+    // Limits are parsed before the array is called.
+    let mut limits = PodPatch::default();
     let quota = match &command {
-        PodCommand::Set { quota, .. } if quota == "none" => None,
-        PodCommand::Set { quota, .. } => Some(parse_size(quota)?),
+        PodCommand::Set { quota, resync_limit, ignore_usage, .. } => {
+            limits.quota_limit = quota.as_deref().map(limit).transpose()?;
+            limits.resync_limit = resync_limit.as_deref().map(limit).transpose()?;
+            limits.ignore_usage = ignore_usage.then_some(true);
+            None
+        }
         PodCommand::Create { quota, .. } | PodCommand::Clone { quota, .. } => {
             quota.as_deref().map(parse_size).transpose()?
         }
@@ -42,11 +47,7 @@ pub(crate) fn pod(access: &Access, as_json: bool, command: PodCommand) -> Result
             show(ListForm::new(as_json, list.csv), &client.pods(&listing)?)
         }
         PodCommand::Monitor { names, args } => monitor(&client, as_json, Monitored::Pods, &names, &args),
-        PodCommand::Set { names, ignore_usage, .. } => {
-            let limit = quota.map_or_else(|| QuotaLimit::Text(String::new()), QuotaLimit::Bytes);
-            let ignore_usage = ignore_usage.then_some(true);
-            change(&names, PodPatch { quota_limit: Some(limit), ignore_usage, ..PodPatch::default() }, false)
-        }
+        PodCommand::Set { names, .. } => change(&names, limits, false),
         PodCommand::Rename { name, new_name } => {
             change(&[name], PodPatch { name: Some(new_name), ..PodPatch::default() }, false)
         }
@@ -60,6 +61,14 @@ pub(crate) fn pod(access: &Access, as_json: bool, command: PodCommand) -> Result
             client.eradicate_pods(&names, contents)?;
             if as_json { json(&names) } else { print(&format!("eradicated {}\n", list(&names))) }
         }
+    }
+}
+
+/// Parses a limit, or `none`.
+fn limit(text: &str) -> Result<BytesLimit, Problem> {
+    match text {
+        "none" => Ok(BytesLimit::Text(String::new())),
+        _ => Ok(BytesLimit::Bytes(parse_size(text)?)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Arguments of `ibid pod`.
 
 use super::lists::{ListArgs, MonitorArgs, Names};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PodCommand {
@@ -39,18 +39,28 @@ pub(crate) enum PodCommand {
         #[command(flatten)]
         args: MonitorArgs,
     },
-    /// Set the quota of pods
-    #[command(after_help = "Example: ibid pod set dc1 --quota 10T")]
+    /// Set limits of pods: quota, rate of resync
+    #[command(
+        after_help = "Example: ibid pod set dc1 --resync-limit 100M     the other array comes into step with 100 MiB/s",
+        group(ArgGroup::new("limits").args(["quota", "resync_limit"]).required(true).multiple(true))
+    )]
     Set {
         /// Pods, one or more
         #[arg(required = true)]
         names: Vec<String>,
         /// Maximum total size of the volumes, 1M to 4P; none for no limit
         #[arg(long, value_name = "SIZE")]
-        quota: String,
+        quota: Option<String>,
         /// Allow a quota that the volumes exceed already
-        #[arg(long)]
+        #[arg(long, requires = "quota")]
         ignore_usage: bool,
+        /// Data a second to bring the other array into step; or none
+        ///
+        /// 1M to 1T. Holds for the first copy after a stretch as well, at
+        /// once, and on both arrays. Holes and zeros need no data. What
+        /// hosts write meanwhile is not limited.
+        #[arg(long, value_name = "RATE")]
+        resync_limit: Option<String>,
     },
     /// Rename a pod and with it its volumes
     Rename {

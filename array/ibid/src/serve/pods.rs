@@ -298,6 +298,10 @@ impl PodObjects for StretchedPods {
         Some(bytes::Bytes::from(message).slice(1..))
     }
 
+    fn resync_limit(&self, stream: StreamId) -> Option<u64> {
+        self.find(stream)?.resync_limit
+    }
+
     fn volume_changes(
         &self,
         stream: StreamId,

@@ -219,7 +219,8 @@ impl Driver {
 
     fn start_resync(&mut self, period: Period) {
         let engine: Arc<dyn replication::Replica> = self.environment.engine.clone();
-        match Resync::start(engine, self.handle.stream, period) {
+        let objects = self.environment.objects.clone();
+        match Resync::start(engine, objects, self.handle.stream, period) {
             Ok(resync) => self.resync = Some(resync),
             Err(error) => self.begin_again(&format!("no thread brings the other array into step: {error}")),
         }

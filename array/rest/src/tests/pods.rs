@@ -87,6 +87,7 @@ fn new_pod_has_every_field_of_the_dialect() {
         ("promotion_status", json!("promoted")),
         ("quota_limit", Value::Null),
         ("requested_promotion_state", json!("promoted")),
+        ("resync_limit", Value::Null),
         ("source", json!({"id": null, "name": null})),
         ("time_remaining", Value::Null),
     ] {
@@ -112,6 +113,20 @@ fn pods_are_cloned_with_their_volumes() {
     assert!(rest.refused("POST", "pods?names=r", &by_id)[0].starts_with("r: Quota limit reached"));
     assert_eq!(rest.refused("POST", "pods?names=r", r#"{"source":{"name":"x"}}"#), ["x: Pod does not exist."]);
     assert_eq!(each(&rest.items("GET", "pods", ""), "name"), ["p", "q"]);
+}
+
+#[test]
+fn resync_limit_is_set_checked_and_removed() {
+    let rest = Rest::new();
+    rest.items("POST", "pods?names=p", "");
+    let patch = |body: Value| rest.items("PATCH", "pods?names=p", &body.to_string())[0].clone();
+    let refused = |body: Value| rest.refused("PATCH", "pods?names=p", &body.to_string())[0].clone();
+    let both = patch(json!({"resync_limit": 100 << 20, "quota_limit": 2 * GIB}));
+    assert_eq!((&both["resync_limit"], &both["quota_limit"]), (&json!(100 << 20), &json!(2 * GIB)));
+    assert!(refused(json!({"resync_limit": 5})).contains("a resync limit is 1 MiB to 1 TiB a second"));
+    assert!(refused(json!({"resync_limit": "fast"})).contains("an empty text for no limit"));
+    assert_eq!(patch(json!({"quota_limit": ""}))["resync_limit"], 100 << 20);
+    assert_eq!(patch(json!({"resync_limit": ""}))["resync_limit"], Value::Null);
 }
 
 #[test]

@@ -63,11 +63,11 @@ impl Core {
     pub(super) fn step_sync(&mut self, id: TaskId, task: &mut Task, volume: VolumeId, range: BlockRange) -> Step {
         let range = self.held_part(volume, range);
         let Some(stream) = self.state.streams.of_volume(volume).filter(|_| !range.is_empty()) else {
-            return Step::Replied(Ok(Reply::Synced { blocks: 0 }));
+            return Step::Replied(Ok(Reply::Synced { blocks: 0, data: 0 }));
         };
         let delta = volume.delta().and_then(|delta| Some((delta, self.state.volumes.get(&delta)?)));
         if !delta.is_some_and(|(id, delta)| is_lacking(id, delta)) {
-            return Step::Replied(Ok(Reply::Synced { blocks: range.blocks() }));
+            return Step::Replied(Ok(Reply::Synced { blocks: range.blocks(), data: 0 }));
         }
         let content = match task.sync.take() {
             Some(content) => content,

@@ -408,11 +408,11 @@ impl World<'_> {
         result: Result<Reply, OpError>,
     ) -> Result<(), SimViolation> {
         match (ordered, result) {
-            (Some((position, sent)), Ok(Reply::Synced { blocks })) if blocks == sent && blocks > 0 => {
+            (Some((position, sent)), Ok(Reply::Synced { blocks, .. })) if blocks == sent && blocks > 0 => {
                 self.nodes[node].promise(position, "content in step")
             }
             // The volume has no delta any more, or is smaller or gone.
-            (None, Ok(Reply::Synced { blocks })) if blocks <= range.blocks() => Ok(()),
+            (None, Ok(Reply::Synced { blocks, .. })) if blocks <= range.blocks() => Ok(()),
             (None, Err(OpError::NoSuchVolume(_) | OpError::Unavailable("another period has begun"))) => Ok(()),
             (None, Err(OpError::NoSpace)) if self.small[node] => {
                 self.totals.full += 1;
