@@ -1,11 +1,16 @@
-//! Waits that end within a tenth of a millisecond. The timers of the runtime have milliseconds,
-//! which is too coarse for a simulated distance of a few.
+//! Waits that end within microseconds. The timers of the runtime have milliseconds, which is too
+//! coarse for a simulated distance of a few. A thread that sleeps, and the task that it wakes, start
+//! up to a tenth of a millisecond late, twice in each simulated round trip. So the thread ends a
+//! wait early, and the task looks at the clock, beside other tasks, for the rest.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// Time before its end at which a wait becomes a look at the clock.
+const LEAD: Duration = Duration::from_micros(150);
 
 /// The waits of the process, and the thread that ends them.
 #[derive(Default)]
@@ -57,12 +62,16 @@ impl Waits {
 
 /// Waits until `due`.
 pub(crate) async fn wait_until(due: Instant) {
-    if due <= platform::clock::now() {
-        return;
+    if let Some(early) = due.checked_sub(LEAD)
+        && platform::clock::now() < early
+    {
+        match started() {
+            Some(waits) => drop(waits.add(early).await),
+            None => tokio::time::sleep_until(early.into()).await,
+        }
     }
-    match started() {
-        Some(waits) => drop(waits.add(due).await),
-        None => tokio::time::sleep_until(due.into()).await,
+    while platform::clock::now() < due {
+        tokio::task::yield_now().await;
     }
 }
 
