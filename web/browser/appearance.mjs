@@ -41,13 +41,15 @@ const DIALOGS = [
   ['hosts', 'Add host'],
   ['pods', 'New pod'],
   [`pods/${LONGEST}`, 'Quota'],
+  [`pods/${LONGEST}`, 'Mediator'],
+  [`pods/${PLAIN}`, 'Stretch'],
   ['array-connections', 'Connect an array'],
   ['', 'Search, or run a command'],
 ];
-const WIDTHS = [390, 768, 1280, 1920];
+export const WIDTHS = [390, 768, 1280, 1920];
 const AXE_WIDTHS = [390, 1280];
 const THEMES = ['light', 'dark'];
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
+export const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
 /** Violations of these kinds fail the check. */
 const GRAVE = ['serious', 'critical'];
 
@@ -121,7 +123,7 @@ function drawn() {
 const shortened = (path) => path.replaceAll(LONGEST, 'longest');
 
 /** Faults of a page that is loaded, at all widths and in both themes. Keeps pictures. */
-async function look(page, path, array, found, widths) {
+export async function look(page, path, array, found, widths) {
   let minor = 0;
   for (const theme of THEMES) {
     await page.emulateMedia({ colorScheme: theme });
@@ -226,6 +228,23 @@ async function connectPeer(client, array, context) {
   await client('PATCH', `/array-connections?names=${LONGEST}`, { simulated_distance });
 }
 
+/** Asks until the array answers with an object in the wanted state. */
+async function until(client, path, isSo) {
+  for (let attempt = 0; attempt < 100; attempt += 1) {
+    const [found] = (await client('GET', path)).items;
+    if (found && isSo(found)) return;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  throw new Error(`not as wanted: ${path}`);
+}
+
+/** Brings the pod with the longest name to the other array. */
+async function stretchLongest(client) {
+  await until(client, `/array-connections?names=${LONGEST}`, ({ status }) => status === 'connected');
+  await client('POST', `/pods/arrays?group_names=${LONGEST}&member_names=${LONGEST}`);
+  await until(client, `/pods/replication?names=${LONGEST}`, ({ state }) => state === 'sync');
+}
+
 /**
  * Every page in both themes: at four widths nothing is cut, covered or too wide; at two, axe-core finds nothing grave. The files
  * of all pages are within the budget.
@@ -237,6 +256,7 @@ export async function appearance(browser, array) {
   await plainObjects(client, array);
   await longestObjects(client);
   await connectPeer(client, array, context);
+  await stretchLongest(client);
   const [found, sizes] = [[], new Map()];
   const views = [...PAGES.map((path) => [path]), ...DIALOGS];
   const half = (rest) => views.filter((_, at) => at % 2 === rest);

@@ -18,17 +18,20 @@ function accessTo(directory) {
 }
 
 /**
- * The array that the caller has started: its address, its directory, and a folder for pictures; and another array, `peer`, which
- * listens for connections.
+ * The array that the caller has started: its address, its directory, and a folder for pictures; another array, `peer`, which
+ * listens for connections; and the address of a mediator, if there is one.
  */
 export function arrayOf(environment) {
   const { url, iqn, iscsi, directory, token } = accessTo(environment.IBID_DATA);
-  const peer = environment.IBID_PEER && accessTo(environment.IBID_PEER);
+  const peer = environment.IBID_PEER && {
+    ...accessTo(environment.IBID_PEER),
+    pid: Number(environment.IBID_PEER_PID),
+  };
   const portals = iscsi.map((portal) => `iscsi://${portal}/${iqn}`);
   const host = (...options) => promisify(execFile)(environment.IBID_HOST, options);
   const load = (...options) => spawn(environment.IBID_HOST, options, { stdio: 'ignore' });
   const [out, pid] = [environment.IBID_OUT, Number(environment.IBID_PID)];
-  return { url, token, directory, portals, host, load, out, pid, peer };
+  return { url, token, directory, portals, host, load, out, pid, peer, mediator: environment.IBID_MEDIATOR };
 }
 
 export function launch(environment) {

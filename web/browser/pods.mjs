@@ -24,7 +24,7 @@ export async function pods(browser, array) {
   await submit('New pod', 'New pod');
   await shown(page, 'dc1 created.');
   await page.getByRole('link', { name: 'dc1', exact: true }).click();
-  await shown(page, 'Stretching a pod over two arrays is not possible yet.');
+  await shown(page, 'A connected array can have the pod as well.');
   await page.getByRole('button', { name: 'New volume' }).click();
   await form('New volume').getByLabel('Name').fill('db');
   await form('New volume').getByLabel('Size').fill('3TiB');
@@ -185,7 +185,7 @@ export async function podsByKeyboard(browser, array) {
   await other.page.getByRole('link', { name: 'keys::a' }).waitFor();
   // Until the page knows the role, it offers everything.
   await other.page.getByRole('link', { name: 'read-only' }).waitFor();
-  const offered = /New|Move|Clone|Quota|Rename|Destroy|Connect an|key/;
+  const offered = /New|Move|Clone|Quota|Rename|Destroy|Stretch|Resync|Connect an|key/;
   const main = other.page.locator('main');
   check((await main.getByRole('button', { name: offered }).count()) === 0, 'a change of a pod is offered');
   await other.page.goto(`${array.url}/console/array-connections`);

@@ -1,7 +1,8 @@
 /**
  * Checks of the console in a real browser, against a running array. Prints one JSON object a line for each check.
  *
- *   IBID_DATA=DIR IBID_PEER=DIR IBID_PID=PID IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH node browser/run.mjs [CHECK...]
+ *   IBID_DATA=DIR IBID_PEER=DIR IBID_PID=PID IBID_PEER_PID=PID IBID_MEDIATOR=ADDRESS IBID_OUT=DIR IBID_HOST=PATH CHROMIUM=PATH \
+ *     node browser/run.mjs [CHECK...]
  */
 
 import { appearance, firstLoad, labReport } from './appearance.mjs';
@@ -11,6 +12,7 @@ import { live } from './live.mjs';
 import { administrators, hosts, protectionGroups, states } from './management.mjs';
 import { links, pods, podsByKeyboard } from './pods.mjs';
 import { foreignOrigin, hostileNames, session, silence } from './protection.mjs';
+import { stretchedPod } from './stretched.mjs';
 import {
   firstRun,
   firstWrite,
@@ -45,10 +47,11 @@ const BATCHES = [
   { 'array without an answer': silence },
 ];
 
-/** Checks that run only by their names, with a host between them. */
+/** Checks that run only by their names: with a host between them, or with arrays of their own. */
 const NAMED = {
   'commands for a Linux host': linuxCommands,
   'after the first write': firstWrite,
+  'a pod on two arrays': stretchedPod,
 };
 
 const array = arrayOf(process.env);

@@ -4,7 +4,7 @@ import { isWholeDays, type Retention, type Schedule, timeOfDay } from './format/
 import { duration } from './format/time';
 import { chosenSize, count } from './format/units';
 import type { Fault } from './lab/report';
-import type { Request } from './parts/request';
+import type { Request, StretchRequest } from './parts/request';
 
 const plural = (n: number, one: string, many: string) => `${count(n)} ${n === 1 ? one : many}`;
 const names = (list: string[]) =>
@@ -16,6 +16,33 @@ const documents: Record<string, string> = {
   unmap: 'Deeper dive on vSphere UNMAP block count with Pure Storage',
 };
 const DAY = 86_400_000;
+/** Alerts of pods on two arrays, with the name of the pod as their component. */
+const POD_ALERTS = [17, 18, 19, 20, 21, 22, 23, 24];
+type Remedy = {
+  label: string;
+  to?: '/volumes' | '/array' | '/array-connections';
+  search?: { destroyed: boolean };
+  /** The component is a pod, otherwise a volume. */
+  isPod?: boolean;
+};
+/** Titles of the dialogs about pods on two arrays. */
+const stretchTitle = (request: StretchRequest): string => {
+  const { name } = request.pod;
+  switch (request.kind) {
+    case 'stretch':
+      return `Stretch ${name} to another array`;
+    case 'unstretch':
+      return `Remove ${name} from ${request.array}`;
+    case 'prefer':
+      return `Preferred array of ${name}`;
+    case 'mediator':
+      return `Mediator of ${name}`;
+    case 'resyncLimit':
+      return `Resync limit of ${name}`;
+    case 'resign':
+      return `Hand ${name} over to ${request.array}`;
+  }
+};
 const words = ['Nothing', 'One thing', 'Two things', 'Three things', 'Four things', 'Five things'];
 
 export const text = {
@@ -107,6 +134,7 @@ export const text = {
       out_of_space: 'Eradicate destroyed volumes or grow the array.',
       lun_in_use: 'Another volume has taken the LUN. Connect without a LUN to get a free one.',
       quota_exceeded: 'Raise the quota of the pod, or choose a smaller size.',
+      pod_stretched: 'Remove the pod from the other array first.',
       pod_exists: 'Choose another name. The pod may be among the destroyed ones, which keep their names.',
       array_connection_failed:
         'A key is for one attempt. If this one reached the other array, make a new key there.',
@@ -141,6 +169,12 @@ export const text = {
     grown: (capacity: string) => `The array has ${capacity}.`,
     moved: (list: string[], pod: string | null) =>
       pod === null ? `${names(list)} moved out of the pod.` : `${names(list)} moved to ${pod}.`,
+    stretched: (pod: string, array: string) => `${pod} is being brought to ${array}.`,
+    unstretched: (pod: string, array: string) => `${pod} is being removed from ${array}.`,
+    preferred: (pod: string, array: string) => `${pod} prefers ${array}.`,
+    mediator: (pod: string, address: string) =>
+      address === '' ? `${pod} has no mediator any more.` : `${pod} has the mediator ${address}.`,
+    resigned: (pod: string, array: string) => `${pod} is being handed over to ${array}.`,
     arrayConnected: (name: string) => `Connected to ${name}.`,
     arrayDisconnected: (name: string) => `Disconnected from ${name}.`,
     distance: (name: string, isNear: boolean) =>
@@ -366,6 +400,12 @@ export const text = {
     moveIn: 'Move volumes in',
     moveOut: 'Move out',
     move: 'Move',
+    stretch: 'Stretch',
+    unstretch: 'Remove from the other array',
+    prefer: 'Prefer an array',
+    mediator: 'Mediator',
+    resyncLimit: 'Resync limit',
+    resign: 'Hand over',
     newKey: 'Connection key',
     makeKey: 'Make a key',
     connectArray: 'Connect an array',
@@ -466,7 +506,8 @@ export const text = {
     pod: 'Pod',
     inPod: 'In the pod (optional)',
     noPod: 'no pod',
-    podNote: 'Its volumes are named POD::VOLUME, and it is on this array only.',
+    podNote:
+      'Its volumes are named POD::VOLUME. It is on this array; it can be stretched to a second one later.',
     quotaField: 'Quota (optional)',
     quotaHint: '1 MiB to 4 PiB for the sizes of its volumes together; empty: none',
     quotaUnreadable: 'A quota is from 1 MiB to 4 PiB.',
@@ -481,12 +522,36 @@ export const text = {
     moveTo: 'Move to',
     moves: (from: string, to: string) => `${from} becomes ${to}.`,
     ownName: (container: string) => `after ${container}; a rename keeps its place`,
+    stretchNote: (command: string) =>
+      `The other array gets all content and then serves the same volumes. Hosts use the pod all the time, and each change waits for the link. Connect the volumes to hosts there as well. This compares both arrays first: ${command}`,
+    toArray: 'To the array',
+    noArrays: 'No array is connected',
+    noArraysHint: 'Connect one on the page Connected arrays.',
+    notReachable: (array: string) => `${array} (the link is down)`,
+    mediatorField: 'Mediator (optional)',
+    mediatorHint: 'HOST or HOST:PORT, or URLs of an etcd cluster; it has to allow both arrays',
+    withoutMediator:
+      'Without a mediator, only the preferred array continues if the arrays lose each other. If that array is lost, the pod is paused.',
+    mediatorNote:
+      'It decides which array continues if they lose each other. It runs on a third machine, so that it depends on neither.',
+    preferNote:
+      'The preferred array continues if only the link is lost. It may be another one than the array that orders changes.',
+    preferField: 'Array',
+    resyncNote:
+      'Data that bring the other array into step come at most this fast. It holds at once, on both arrays. What hosts write is not limited.',
+    resyncField: 'Bytes per second (optional)',
+    resyncHint: '1 MiB to 1 TiB, for example 100MiB; empty: no limit',
+    resyncUnreadable: 'A limit is from 1 MiB to 1 TiB.',
+    resignNote: (array: string) =>
+      `${array} orders the changes from then on. It serves alone for a moment and brings this array into step.`,
+    unstretchNote: (array: string) =>
+      `${array} discards its volumes, snapshots and connections of the pod, so its hosts lose these volumes. Hosts of this array notice nothing. To stretch the pod again, all content crosses the link.`,
     keyNote:
       'A key lets one array connect to this one. It is valid for 30 minutes and for one attempt, good or bad, and takes the place of the key before.',
     keyMade: (time: string) => `Valid until ${time}, for one attempt. Then, on the other array:`,
     keyDone: 'Done',
     connectArrayNote:
-      'This array makes the link, and makes it again when it is lost. No replicated data crosses it yet.',
+      'This array makes the link, and makes it again when it is lost. Pods on two arrays send their changes over it.',
     address: 'Address of the other array',
     addressHint: 'its --link address: HOST or HOST:PORT; the port is 8117 by default',
     key: 'Connection key',
@@ -590,6 +655,8 @@ export const text = {
       case 'eradicateGroup':
       case 'eradicatePod':
         return `Eradicate ${request.name}`;
+      default:
+        return stretchTitle(request);
     }
   },
   hosts: {
@@ -658,7 +725,7 @@ export const text = {
     title: 'Pods',
     summary: (n: number) => plural(n, 'pod', 'pods'),
     matching: (n: number) => `${plural(n, 'pod matches', 'pods match')}`,
-    onOne: 'A pod is on one array: none can be stretched over two arrays yet.',
+    stretched: (n: number) => (n === 0 ? '' : `, ${count(n)} on two arrays`),
     views: 'Pods or connected arrays',
     filter: 'Filter pods',
     filterHint: "a word, or: name='dc*' and stored > 20G",
@@ -668,13 +735,13 @@ export const text = {
       size: 'Size',
       quota: 'Quota',
       stored: 'Stored',
-      array: 'Array',
+      arrays: 'Arrays',
       state: 'State',
     },
     quotaUsed: (part: string) => `${part} of it in use`,
     row: (volumes: number, size: string) => `${plural(volumes, 'volume', 'volumes')}, ${size}`,
     empty:
-      'A pod is a container of volumes with names of its own. It can have a quota, and be cloned or destroyed as a whole.',
+      'A pod is a container of volumes with names of its own. It can have a quota, be cloned or destroyed as a whole, and be on two arrays that serve it at the same time.',
     emptyDestroyed: 'Destroyed pods wait here until they are eradicated. There are none.',
     noMatch: 'No pod matches this filter.',
   },
@@ -700,8 +767,15 @@ export const text = {
     mediator: 'Mediator',
     notAsked: 'not asked',
     onlyHere: (array: string) =>
-      `Its data is on ${array} only. While ${array} does not serve, hosts cannot use these volumes. Stretching a pod over two arrays is not possible yet.`,
+      `Its data is on ${array} only. While ${array} does not serve, hosts cannot use these volumes. A connected array can have the pod as well.`,
+    resyncLimit: 'Resync limit',
+    noResyncLimit: 'none',
+    perSecond: (size: string) => `${size}/s`,
     connected: 'A volume of it is connected, so it cannot be destroyed.',
+    stretchedDestroy: (array: string) =>
+      `It is on two arrays. Remove it from ${array} before it is destroyed.`,
+    stretchedMove: 'It is on two arrays: volumes move neither into nor out of it.',
+    stretchedClone: 'It is on two arrays: its volumes are copied only within it.',
     volumes: 'Volumes',
     noVolumes: 'The pod has no volumes yet.',
     filter: 'Filter volumes of the pod',
@@ -710,13 +784,58 @@ export const text = {
       `${size}, ${stored} stored, ${plural(hosts, 'host', 'hosts')}`,
     performance: 'Performance',
   },
+  /** Pods on two arrays. */
+  replication: {
+    states: {
+      sync: 'in step',
+      paused: 'paused',
+      solo: 'on one array alone',
+      resync: 'coming into step',
+      target: 'receiving content',
+      lost: 'yielded to the other array',
+      hurt: 'has lost changes',
+      diverged: 'diverged',
+      leaving: 'being removed',
+    },
+    since: (time: string) => `since ${time}`,
+    roles: {
+      orders: 'orders changes',
+      follows: 'serves the same volumes',
+      alone: 'serves alone',
+      receives: 'receives what it lacks',
+      off: 'does not serve',
+      unknown: 'not known whether it serves',
+    },
+    full: 'has too little free space to return',
+    frozen: (time: string) => `its content is of ${time}`,
+    simulated: 'simulated distance',
+    receiving: 'Content arrives.',
+    arrived: (percent: string) => `${percent} has arrived`,
+    toGo: (size: string) => `${size} to go`,
+    timeLeft: (time: string) => `about ${time} left`,
+    atMost: (rate: string) => `at most ${rate}`,
+    tieRule: 'If the arrays lose each other',
+    mediatorDecides: 'the mediator decides',
+    onlyContinues: (array: string) => `only ${array} may continue`,
+    notInForce: (rule: string) => `${rule}, not yet in force on both arrays`,
+    noMediator: 'none',
+    mediatorStates: {
+      online: 'answers',
+      unreachable: 'does not answer',
+    } as Record<string, string>,
+    waiting: 'Commands that wait',
+    orderedThere: (array: string) => `${array} orders the changes of the pod: do this there.`,
+    events: 'Recent events',
+    eventsNote: 'as this array has seen them',
+    noEvents: 'Nothing has happened since the array started.',
+  },
   links: {
     kicker: 'Storage',
     title: 'Connected arrays',
     summary: (n: number) => plural(n, 'connected array', 'connected arrays'),
-    noData: 'No replicated data crosses a link yet.',
+    note: 'Pods on two arrays send their changes over these links.',
     empty:
-      'Two arrays connect with a key. Make one on the array that serves with --link, and connect from the other. The link is the base of pods on two arrays; no replicated data crosses it yet.',
+      'Two arrays connect with a key. Make one on the array that serves with --link, and connect from the other. Pods can then be stretched over both.',
     status: {
       connected: 'connected',
       partially_connected: 'without its data connection',
@@ -900,10 +1019,8 @@ export const text = {
       3: { label: 'Show the scrub', to: '/array' },
       12: { label: 'Show destroyed volumes', to: '/volumes', search: { destroyed: true } },
       16: { label: 'Show the link', to: '/array-connections' },
-    } as Record<
-      number,
-      { label: string; to?: '/volumes' | '/array' | '/array-connections'; search?: { destroyed: boolean } }
-    >,
+      ...Object.fromEntries(POD_ALERTS.map((code) => [code, { label: 'Show the pod', isPod: true }])),
+    } as Record<number, Remedy>,
   },
   activity: {
     kicker: 'Array',

@@ -11,6 +11,8 @@ from pathlib import Path
 from shutil import which
 
 from ibid_tests.kit.array import Array
+from ibid_tests.kit.host import Host
+from ibid_tests.kit.pair import Pair
 from ibid_tests.kit.procs import Failed, free_ports
 from ibid_tests.outside import linux
 from ibid_tests.outside.result import Lab, Result, Skip
@@ -19,6 +21,8 @@ SUITE = "console"
 WEB = Path(__file__).resolve().parents[3] / "web"
 NODE = Path(os.environ.get("CARGO_TARGET_DIR", WEB.parent / "target")) / "node" / "bin" / "node"
 LIMIT_SECS = 600
+# Bytes that cross the link slowly enough to see their progress.
+CONTENT = 48 << 20
 # Names of the browser in distributions.
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 
@@ -40,17 +44,26 @@ def run(lab: Lab) -> Iterator[Result]:
         array.start()
         peer.start()
         yield from in_browser(lab, node, browser, array, peer=peer)
+    yield from on_two_arrays(lab, node, browser)
     yield from as_printed(lab, node, browser)
 
 
 def in_browser(
-    lab: Lab, node: str, browser: str, array: Array, *names: str, peer: Array | None = None
+    lab: Lab,
+    node: str,
+    browser: str,
+    array: Array,
+    *names: str,
+    peer: Array | None = None,
+    mediator: str = "",
 ) -> Iterator[Result]:
     """Runs the checks with these names, or all of an array that is new. `peer` listens for connections of other arrays."""
     environment = {
         **os.environ,
         "IBID_DATA": str(array.data),
         "IBID_PEER": str(peer.data) if peer else "",
+        "IBID_PEER_PID": str(peer.process.pid) if peer else "",
+        "IBID_MEDIATOR": mediator,
         "IBID_PID": str(array.process.pid),
         "IBID_OUT": str(lab.scratch("console").resolve()),
         "IBID_HOST": str(lab.bin / "ibid-host"),
@@ -63,6 +76,15 @@ def in_browser(
             yield Result(SUITE, result["name"], result["status"], result["secs"], result["detail"])
         if process.wait(LIMIT_SECS) != 0:
             yield Result(SUITE, "browser", "error", detail=f"node ended with {process.returncode}")
+
+
+def on_two_arrays(lab: Lab, node: str, browser: str) -> Iterator[Result]:
+    """A pod with content comes to a second array and leaves it again, from the pages of both arrays."""
+    with Pair(lab.bin, lab.scratch("arrays")) as pair:
+        pair.start().create("64MiB")
+        Host(lab.bin).verb("fill", pair.url(pair.alpha), "--size", str(CONTENT), "--seed", "1")
+        names = {"peer": pair.beta, "mediator": pair.mediator_address}
+        yield from in_browser(lab, node, browser, pair.alpha, "a pod on two arrays", **names)
 
 
 def as_printed(lab: Lab, node: str, browser: str) -> Iterator[Result]:

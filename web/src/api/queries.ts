@@ -71,6 +71,13 @@ export const usePods = ({ filter, sort, destroyed }: VolumeView) =>
 export const useAllPods = (isEnabled = true) =>
   useQuery({ ...whole('/pods', {}, LIST_MS), enabled: isEnabled });
 
+/** A pod on two arrays, as this array has it; nothing if it is on this array alone. */
+export const usePodReplication = (pod: string) =>
+  useQuery({
+    ...list('/pods/replication', { names: pod }, DETAIL_MS),
+    select: (data) => data.items[0] ?? null,
+  });
+
 /** Volumes of a pod, destroyed ones too. */
 export const useVolumesOfPod = (pod: string) =>
   useQuery(whole('/volumes', { filter: `pod.name=${quoted(pod)}` }, LIST_MS));

@@ -48,4 +48,10 @@ describe('lists that changed', () => {
     expect(['/volumes', '/arrays/performance', '/iscsi-sessions/refused'].every(isCovered)).toBe(true);
     expect(['/drives', '/arrays/scrub', '/history'].some(isCovered)).toBe(false);
   });
+  it('are read at once and polled if they have states and figures', () => {
+    const waiting = new Waiting();
+    waiting.add(['pods']);
+    expect(waiting.take(0).paths.has('/pods/replication')).toBe(true);
+    expect(isCovered('/pods/replication')).toBe(false);
+  });
 });

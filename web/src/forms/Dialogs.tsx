@@ -7,6 +7,7 @@ import {
   open,
   type PodRequest,
   type Request,
+  type StretchRequest,
   useRequest,
 } from '../parts/request';
 import { text } from '../text';
@@ -31,6 +32,14 @@ import {
 } from './links';
 import { ClonePodForm, EradicatePodForm, MoveForm, MoveInForm, PodForm, QuotaForm } from './pods';
 import { type Renamed, RenameForm } from './Rename';
+import {
+  MediatorForm,
+  PreferForm,
+  ResignForm,
+  ResyncLimitForm,
+  StretchForm,
+  UnstretchForm,
+} from './stretched';
 import {
   AttachForm,
   CloneForm,
@@ -112,6 +121,13 @@ function Body({ request, onRenamed }: { request: Request; onRenamed: Renamed }) 
     case 'move':
     case 'eradicatePod':
       return <PodBody request={request} onRenamed={onRenamed} />;
+    case 'stretch':
+    case 'unstretch':
+    case 'prefer':
+    case 'mediator':
+    case 'resyncLimit':
+    case 'resign':
+      return <StretchBody request={request} />;
     case 'connectionKey':
     case 'connectArray':
     case 'disconnectArray':
@@ -138,6 +154,23 @@ function PodBody({ request, onRenamed }: { request: PodRequest; onRenamed: Renam
       return <MoveForm names={request.names} onRenamed={onRenamed} />;
     case 'eradicatePod':
       return <EradicatePodForm name={request.name} />;
+  }
+}
+
+function StretchBody({ request }: { request: StretchRequest }) {
+  switch (request.kind) {
+    case 'stretch':
+      return <StretchForm pod={request.pod} />;
+    case 'unstretch':
+      return <UnstretchForm pod={request.pod} array={request.array} />;
+    case 'prefer':
+      return <PreferForm pod={request.pod} />;
+    case 'mediator':
+      return <MediatorForm pod={request.pod} />;
+    case 'resyncLimit':
+      return <ResyncLimitForm pod={request.pod} />;
+    case 'resign':
+      return <ResignForm pod={request.pod} array={request.array} />;
   }
 }
 

@@ -68,7 +68,11 @@ export function Remedy({ alert }: { alert: Alert }) {
     );
   }
   return (
-    <Link className="btn small" to="/volumes/$name" params={{ name: alert.component_name }}>
+    <Link
+      className="btn small"
+      to={remedy.isPod ? '/pods/$name' : '/volumes/$name'}
+      params={{ name: alert.component_name }}
+    >
       {remedy.label}
     </Link>
   );

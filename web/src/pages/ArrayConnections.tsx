@@ -28,7 +28,7 @@ export function ArrayConnections() {
       <Head
         kicker={text.links.kicker}
         title={text.links.title}
-        sub={links.data && n > 0 && `${text.links.summary(n)}. ${text.links.noData}`}
+        sub={links.data && n > 0 && `${text.links.summary(n)}. ${text.links.note}`}
       >
         <div className="acts">
           <PodViews />

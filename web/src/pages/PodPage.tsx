@@ -1,9 +1,9 @@
-/** One pod: its space and quota, its array, its volumes and their performance. */
+/** One pod: its space and quota, its arrays, its volumes and their performance. */
 
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import { DEFAULT_RANGE } from '../api/history';
-import { useAllPods, useArray, useVolumesOfPod } from '../api/queries';
+import { useAllPods, useVolumesOfPod } from '../api/queries';
 import type { Pod, Volume } from '../api/types';
 import { quoted } from '../format/filter';
 import { absolute, duration } from '../format/time';
@@ -15,8 +15,9 @@ import { May } from '../parts/May';
 import { PerformanceCharts, RangeChoice } from '../parts/PerformanceCharts';
 import { open, perform } from '../parts/request';
 import * as pods from '../podActions';
+import { isStretched, otherArray } from '../stretchActions';
 import { text } from '../text';
-import { State } from './Pods';
+import { Events, OneArray, TwoArrays } from './PodReplication';
 import { Pair } from './VolumeDrawer';
 
 /** Volumes in the document. A filter finds the others. */
@@ -57,8 +58,9 @@ export function PodPage() {
         <p className="note warn after">{text.pod.destroyed(duration(pod.time_remaining ?? 0))}</p>
       )}
       <div className="grid">
+        {isStretched(pod) && <TwoArrays pod={pod} />}
         <Space pod={pod} />
-        <Arrays pod={pod} />
+        {isStretched(pod) ? <Events pod={pod} /> : <OneArray pod={pod} />}
         <Volumes pod={pod} volumes={present} isLoading={volumes.isLoading} error={volumes.error} />
         {!pod.destroyed && (
           <Card
@@ -80,6 +82,12 @@ export function PodPage() {
 
 const sum = (volumes: Volume[]) => volumes.reduce((total, { provisioned }) => total + provisioned, 0);
 
+/** Why a pod cannot be destroyed, if so. */
+function whyKept(pod: Pod, isConnected: boolean): string | undefined {
+  if (isStretched(pod)) return text.pod.stretchedDestroy(otherArray(pod));
+  return isConnected ? text.pod.connected : undefined;
+}
+
 function Actions({ pod, isConnected }: { pod: Pod; isConnected: boolean }) {
   const navigate = useNavigate();
   const { name } = pod;
@@ -95,6 +103,7 @@ function Actions({ pod, isConnected }: { pod: Pod; isConnected: boolean }) {
       </div>
     );
   }
+  const isOnTwo = isStretched(pod);
   const destroy = async () => {
     if (await perform(() => pods.destroyPod(name))) await navigate({ to: '/pods' });
   };
@@ -104,10 +113,22 @@ function Actions({ pod, isConnected }: { pod: Pod; isConnected: boolean }) {
         <Icon name="plus" />
         {text.verbs.create}
       </button>
-      <button type="button" className="btn" onClick={() => open({ kind: 'moveIn', pod: name })}>
+      <button
+        type="button"
+        className="btn"
+        disabled={isOnTwo}
+        title={isOnTwo ? text.pod.stretchedMove : undefined}
+        onClick={() => open({ kind: 'moveIn', pod: name })}
+      >
         {text.verbs.moveIn}
       </button>
-      <button type="button" className="btn" onClick={() => open({ kind: 'clonePod', source: name })}>
+      <button
+        type="button"
+        className="btn"
+        disabled={isOnTwo}
+        title={isOnTwo ? text.pod.stretchedClone : undefined}
+        onClick={() => open({ kind: 'clonePod', source: name })}
+      >
         {text.verbs.clone}
       </button>
       <button type="button" className="btn" onClick={() => open({ kind: 'quota', pod })}>
@@ -119,8 +140,8 @@ function Actions({ pod, isConnected }: { pod: Pod; isConnected: boolean }) {
       <button
         type="button"
         className="btn danger"
-        disabled={isConnected}
-        title={isConnected ? text.pod.connected : undefined}
+        disabled={isOnTwo || isConnected}
+        title={whyKept(pod, isConnected)}
         onClick={destroy}
       >
         {text.verbs.destroy}
@@ -163,47 +184,6 @@ function Space({ pod }: { pod: Pod }) {
           </Pair>
         )}
       </dl>
-    </Card>
-  );
-}
-
-/** Where the pod is. Preferences and the mediator are as the array states them; a pod on one array has none. */
-function Arrays({ pod }: { pod: Pod }) {
-  const array = useArray();
-  const preferred = pod.failover_preferences.map(({ name }) => name).join(', ');
-  const asked = pod.arrays.map(({ mediator_status }) => mediator_status);
-  return (
-    <Card
-      className="c6"
-      title={text.pod.arrays}
-      end={
-        <Link className="btn small" to="/array-connections">
-          {text.nav.arrayConnections}
-        </Link>
-      }
-    >
-      <ul className="items">
-        {pod.arrays.map(({ id, name }) => (
-          <li key={id}>
-            <span>
-              <b>
-                <Name>{name}</Name>
-              </b>
-              {id === array.data?.id && <small>{text.pod.thisArray}</small>}
-            </span>
-            {!pod.destroyed && <State pod={pod} />}
-          </li>
-        ))}
-      </ul>
-      <dl className="pairs rule">
-        <Pair label={text.pod.preferred}>{preferred === '' ? text.pod.notPreferred : preferred}</Pair>
-        <Pair label={text.pod.mediator}>
-          {asked.every((status) => status === 'unknown') ? text.pod.notAsked : asked.join(', ')}
-        </Pair>
-      </dl>
-      {pod.arrays.length === 1 && (
-        <p className="note break gap">{text.pod.onlyHere(pod.arrays[0]?.name ?? '')}</p>
-      )}
     </Card>
   );
 }
@@ -251,7 +231,7 @@ function Volumes({ pod, volumes, isLoading, error }: VolumesProps) {
                 )}
               </small>
             </span>
-            {!pod.destroyed && (
+            {!pod.destroyed && !isStretched(pod) && (
               <May>
                 <button
                   type="button"

@@ -12,6 +12,7 @@ import { DestroyedSwitch, FilterField } from '../parts/filters';
 import { Icon } from '../parts/Icon';
 import { May, useMay } from '../parts/May';
 import { open } from '../parts/request';
+import { isStretched } from '../stretchActions';
 import { text } from '../text';
 
 const { columns } = text.pods;
@@ -36,12 +37,13 @@ export function Pods() {
     navigate({ to: '.', search: (old) => ({ ...old, destroyed: destroyed || undefined }) });
   const n = pods.data?.length ?? 0;
   const summary = search.f ? text.pods.matching(n) : text.pods.summary(n);
+  const stretched = (pods.data ?? []).filter(isStretched).length;
   return (
     <>
       <Head
         kicker={text.pods.kicker}
         title={text.pods.title}
-        sub={pods.data && `${summary}. ${text.pods.onOne}`}
+        sub={pods.data && `${summary}${text.pods.stretched(stretched)}.`}
       >
         <div className="acts">
           <PodViews />
@@ -137,7 +139,7 @@ function Table({ pods, sort, isDestroyed }: TableProps) {
                 </button>
               </th>
             ))}
-            <th className="wide-only">{columns.array}</th>
+            <th className="wide-only">{columns.arrays}</th>
             <th>{isDestroyed ? text.volumes.columns.remaining : columns.state}</th>
           </tr>
         </thead>
@@ -174,7 +176,7 @@ function Row({ pod }: { pod: Pod }) {
       <td className="wide-only break">
         <Name>{pod.arrays.map(({ name }) => name).join(', ')}</Name>
       </td>
-      <td className="nowrap">
+      <td className={isStretched(pod) ? 'break' : 'nowrap'}>
         {pod.destroyed ? (
           <span className="soft">{duration(pod.time_remaining ?? 0)}</span>
         ) : (
@@ -197,11 +199,16 @@ function Quota({ quota, used }: { quota: number | null; used: number }) {
   );
 }
 
-/** The state of a pod in the words of the array, for each of its arrays. */
-export function State({ pod }: { pod: Pod }) {
-  return pod.arrays.map(({ id, status }) => (
-    <span key={id} className={`chip ${status === 'online' ? 'good' : 'warning'}`}>
-      {status}
+/** The state of a pod on each of its arrays, with the names of two. */
+function State({ pod }: { pod: Pod }) {
+  return pod.arrays.map(({ id, name, status }) => (
+    <span key={id} className="of-array">
+      {isStretched(pod) && <Name>{name}</Name>} <StateChip status={status} />
     </span>
   ));
+}
+
+/** The state of a pod on an array, in the words of the array. Only what is not normal has a colour. */
+export function StateChip({ status }: { status: string }) {
+  return <span className={`chip ${status === 'online' ? '' : 'warning'}`}>{status}</span>;
 }

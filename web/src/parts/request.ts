@@ -29,6 +29,11 @@ export type PodRequest =
   | { kind: 'move'; names: string[] }
   | { kind: 'eradicatePod'; name: string };
 
+/** Dialogs of pods on two arrays. `array` is the other one. */
+export type StretchRequest =
+  | { kind: 'stretch' | 'prefer' | 'mediator' | 'resyncLimit'; pod: Pod }
+  | { kind: 'unstretch' | 'resign'; pod: Pod; array: string };
+
 /** Dialogs of connections to other arrays. */
 export type LinkRequest =
   | { kind: 'connectionKey' | 'connectArray' }
@@ -39,6 +44,7 @@ export type LinkRequest =
 export type Request =
   | GroupRequest
   | PodRequest
+  | StretchRequest
   | LinkRequest
   | { kind: 'create'; pod?: string }
   | { kind: 'hostGroup' | 'admin' }

@@ -24,6 +24,7 @@ import * as groups from '../groupActions';
 import { linkCommands } from '../linkActions';
 import * as pods from '../podActions';
 import { podCommands } from '../podActions';
+import { isStretched, otherArray, stretchCommands } from '../stretchActions';
 import { text } from '../text';
 import { leave, useThemeSwitch } from './frame';
 import { undoLast } from './notices';
@@ -319,11 +320,39 @@ function podVerbs(pod: Pod): Entry[] {
   }
   return [
     entry(verbs.create, name, () => open({ kind: 'create', pod: name }), 'ibid volume create'),
-    entry(verbs.moveIn, name, () => open({ kind: 'moveIn', pod: name }), 'ibid volume move'),
-    entry(verbs.clone, name, () => open({ kind: 'clonePod', source: name }), 'ibid pod clone'),
     entry(verbs.quota, name, () => open({ kind: 'quota', pod }), 'ibid pod set'),
     entry(verbs.rename, name, () => open({ kind: 'rename', of: 'pod', name }), 'ibid pod rename'),
+    entry(verbs.resyncLimit, name, () => open({ kind: 'resyncLimit', pod }), 'ibid pod set'),
+    ...(isStretched(pod) ? stretchedVerbs(pod) : onOneVerbs(pod)),
+  ];
+}
+
+/** What can be done with a pod only while it is on one array. */
+function onOneVerbs(pod: Pod): Entry[] {
+  const { name } = pod;
+  const { verbs } = text;
+  return [
+    entry(verbs.moveIn, name, () => open({ kind: 'moveIn', pod: name }), 'ibid volume move'),
+    entry(verbs.clone, name, () => open({ kind: 'clonePod', source: name }), 'ibid pod clone'),
+    entry(verbs.stretch, name, () => open({ kind: 'stretch', pod }), 'ibid pod stretch'),
     entry(verbs.destroy, name, () => perform(() => pods.destroyPod(name)), podCommands.destroy(name)),
+  ];
+}
+
+function stretchedVerbs(pod: Pod): Entry[] {
+  const { name } = pod;
+  const { verbs } = text;
+  const array = otherArray(pod);
+  return [
+    entry(verbs.prefer, name, () => open({ kind: 'prefer', pod }), 'ibid pod prefer'),
+    entry(verbs.mediator, name, () => open({ kind: 'mediator', pod }), 'ibid pod mediator'),
+    entry(verbs.resign, name, () => open({ kind: 'resign', pod, array }), stretchCommands.resign(name)),
+    entry(
+      verbs.unstretch,
+      name,
+      () => open({ kind: 'unstretch', pod, array }),
+      stretchCommands.unstretch(name, array),
+    ),
   ];
 }
 
