@@ -206,8 +206,8 @@ fn row(sites: &[Site; 2], what: &str, depth: u64, is_read: bool, pool: &Bytes, r
     println!();
 }
 
-/// What the machine adds where threads sleep: the round trips that the link measures, and the
-/// median latency of writes to the plain volume after pauses of a round trip.
+/// The time that the machine adds where threads sleep: the round trips that the link measures, and
+/// the median latency of writes to the plain volume after pauses of a round trip.
 fn pauses(site: &Site, pool: &Bytes, rtt: Duration) {
     let mut latencies: Vec<Duration> = (0..PAUSES)
         .map(|number| {

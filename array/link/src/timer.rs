@@ -1,7 +1,7 @@
 //! Waits that end within microseconds. The timers of the runtime have milliseconds, which is too
-//! coarse for a simulated distance of a few. A thread that sleeps, and the task that it wakes, start
-//! up to a tenth of a millisecond late, twice in each simulated round trip. So the thread ends a
-//! wait early, and the task looks at the clock, beside other tasks, for the rest.
+//! coarse for a simulated distance of a few. A thread that sleeps, and the task that it wakes,
+//! start up to a tenth of a millisecond late, twice in each simulated round trip. So the thread
+//! ends a wait early, and the task looks at the clock, beside other tasks, for the rest.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;

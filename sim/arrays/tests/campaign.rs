@@ -7,10 +7,10 @@ use std::process::Command;
 /// Planted bugs, each with a seed that finds it.
 const PLANTED: &[(&str, u64)] = &[
     ("own-durability", 1),
-    ("ack-before-flush", 896),
-    ("tail-not-in-delta", 127),
+    ("ack-before-flush", 59),
+    ("tail-not-in-delta", 70),
     ("delta-forgotten", 14),
-    ("read-without-lease", 63),
+    ("read-without-lease", 345),
     ("resend-all", 2),
     ("skip-log-flush", 1),
 ];

@@ -14,7 +14,7 @@ pub(super) enum Place {
     /// In no container.
     Array,
     Group(VolumeGroup),
-    Pod(Pod),
+    Pod(Arc<Pod>),
 }
 
 impl Place {
@@ -54,7 +54,7 @@ impl Draft {
     pub fn move_volume_to_pod(&mut self, name: &str, pod: Option<&str>) -> Result<Arc<Volume>, CatalogError> {
         let volume = self.live_volume(name)?;
         let place = match pod {
-            Some(pod) => Place::Pod(self.live_pod(pod)?),
+            Some(pod) => Place::Pod(self.live_pod(pod)?.into()),
             None if self.state.pod_of_volume(&volume).is_none() => return Ok(Arc::new(volume)),
             None => Place::Array,
         };
@@ -69,7 +69,7 @@ impl Draft {
             Err(_) => {}
         }
         let from = self.state.pod_of_volume(&volume).map(|pod| Pod::clone(pod));
-        let to = if let Place::Pod(pod) = place { Some(pod.clone()) } else { None };
+        let to = if let Place::Pod(pod) = place { Some(Pod::clone(pod)) } else { None };
         if let Some(pod) = from.into_iter().chain(to).find(|pod| pod.stretch.is_some()) {
             return Err(CatalogError::MoveAcrossArrays { name: pod.name });
         }
@@ -107,7 +107,7 @@ impl Draft {
 
     fn place_of(&self, volume: &Volume) -> Place {
         let group = || self.state.group_of_volume(volume).map(|group| Place::Group(VolumeGroup::clone(group)));
-        let pod = self.state.pod_of_volume(volume).map(|pod| Place::Pod(Pod::clone(pod)));
+        let pod = self.state.pod_of_volume(volume).map(|pod| Place::Pod(pod.clone()));
         pod.or_else(group).unwrap_or(Place::Array)
     }
 
@@ -116,7 +116,7 @@ impl Draft {
         Ok(match name {
             None => Place::Array,
             Some(ContainerName::Group(group)) => Place::Group(self.live_volume_group(group)?),
-            Some(ContainerName::Pod(pod)) => Place::Pod(self.live_pod(pod)?),
+            Some(ContainerName::Pod(pod)) => Place::Pod(self.live_pod(pod)?.into()),
         })
     }
 

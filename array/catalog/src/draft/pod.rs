@@ -27,7 +27,7 @@ impl Draft {
     ) -> Result<Arc<Pod>, CatalogError> {
         let source = self.live_pod(source)?;
         let pod = self.new_pod(name, quota_bytes, Some(source.id), now_ms)?;
-        let place = Place::Pod(Pod::clone(&pod));
+        let place = Place::Pod(pod.clone());
         // The engine makes all copies of one change at the same instant.
         let mut live = self.volumes_in(&source).into_iter().filter(|volume| volume.destroyed_ms.is_none());
         live.try_for_each(|volume| {
@@ -108,7 +108,7 @@ impl Draft {
         let volumes = self.volumes_in(&pod);
         let stretch = pod.stretch.clone().map(|stretch| PodStretch { shared_name: None, ..stretch });
         let pod = self.store_pod(Pod { name: new_name.to_owned(), stretch, ..pod })?;
-        self.rename_volumes(&volumes, &Place::Pod(Pod::clone(&pod)))?;
+        self.rename_volumes(&volumes, &Place::Pod(pod.clone()))?;
         Ok(pod)
     }
 

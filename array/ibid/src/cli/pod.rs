@@ -57,8 +57,8 @@ pub(crate) enum PodCommand {
         /// Data a second to bring the other array into step; or none
         ///
         /// 1M to 1T. Holds for the first copy after a stretch as well, at
-        /// once, and on both arrays. Holes and zeros need no data. What
-        /// hosts write meanwhile is not limited.
+        /// once, and on both arrays. Holes and zeros need no data. Writes
+        /// of hosts are not limited.
         #[arg(long, value_name = "RATE")]
         resync_limit: Option<String>,
     },

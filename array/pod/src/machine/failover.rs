@@ -14,6 +14,11 @@ pub(super) fn no_base(epoch: Epoch) -> (Period, Position) {
     (epoch.period(), Position(u64::MAX))
 }
 
+/// False for [`no_base`] of any epoch.
+pub(super) fn has_base((_, position): (Period, Position)) -> bool {
+    position != Position(u64::MAX)
+}
+
 impl Machine {
     /// Returns the moment from which the peer holds no lease.
     pub(super) fn peer_lease_end(&self) -> Duration {

@@ -1,5 +1,6 @@
 //! RESYNC: the source brings the target into step, and both enter SYNC. Rules 11, 15 and 18.
 
+use super::failover::has_base;
 use super::{Join, Machine, Source};
 use crate::event::{Action, Alert, BeginPeriod, StreamDelta, StreamGate, StreamRole};
 use crate::message::{Hello, Message, Note};
@@ -8,10 +9,11 @@ use crate::state::{Epoch, Role, Rule, TieRule, epoch_of};
 use types::{Period, Position};
 
 impl Machine {
-    /// An owner becomes the source of a peer that needs content.
+    /// An owner becomes the source of a peer that needs content. A peer that gets all of it because
+    /// it has never had any, as after a stretch, has lost nothing.
     pub(super) fn meet_follower(&mut self, hello: &Hello) {
         let is_known = self.has(Bug::NoPositionCheck) || self.is_as_expected(hello);
-        if !is_known {
+        if !is_known && has_base(self.stored.base.max(self.facts.base)) {
             self.alert(Alert::PeerLostLog);
         }
         let Some(session) = &mut self.session else { return };

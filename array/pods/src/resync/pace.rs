@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The pace of data. A request is charged before its bytes of data are known, and what it did not
-/// need is returned.
+/// The pace of data. A request is charged before its bytes of data are known, and the rest of the
+/// charge is returned.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Bytes a second; `None` for no limit.

@@ -3,7 +3,7 @@
 use crate::common::{Pair, Site, VOLUME_BLOCKS, data, stream, time_until, volume, write};
 use bytes::Bytes;
 use engine::{Gate, Op, OpError, Reply, StreamService};
-use pod::{Request, Role};
+use pod::{Alert, Request, Role};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use testing::Rng;
@@ -14,6 +14,8 @@ async fn stretched_pod_comes_into_step() {
     let pair = Pair::new().await;
     pair.stretch().await;
     pair.wait_in_step().await;
+    let alerts = pair.sites[0].status().unwrap().alerts;
+    assert!(alerts.iter().all(|(_, alert)| *alert != Alert::PeerLostLog), "it has had none: {alerts:?}");
     assert_eq!(pair.sites[0].run(write(8, 1, 8)).await, Ok(Reply::Done));
     pair.assert_equal().await;
     assert_eq!(pair.sites[1].read(8, 8).await, Ok(data(1, 8)), "it is read at the array that follows");
