@@ -7,12 +7,12 @@ use std::process::Command;
 /// Planted bugs, each with a seed that finds it.
 const PLANTED: &[(&str, u64)] = &[
     ("own-durability", 1),
-    ("ack-before-flush", 59),
-    ("tail-not-in-delta", 70),
-    ("delta-forgotten", 14),
-    ("read-without-lease", 345),
+    ("ack-before-flush", 362),
+    ("tail-not-in-delta", 61),
+    ("delta-forgotten", 15),
+    ("read-without-lease", 43),
     ("resend-all", 2),
-    ("skip-log-flush", 1),
+    ("skip-log-flush", 6),
 ];
 
 /// Only long campaigns find them.
