@@ -22,8 +22,29 @@ use std::time::Duration;
 /// Pause after the first failed attempt. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Longest pause after a session: the other array can be reached, and one of the two serves the
+/// pods of both alone if the next session does not begin within a second.
+const LONGEST_AFTER_SESSION: Duration = Duration::from_millis(500);
 /// A session that lasted this long makes the pauses short again.
 const STABLE: Duration = Duration::from_secs(5);
+
+/// The pauses between attempts.
+struct Pauses(Duration);
+
+impl Pauses {
+    /// Returns the pause after an attempt that has failed.
+    fn after_failure(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+
+    /// Returns the pause after a session that lasted some time.
+    fn after_session(&mut self, lasted: Duration) -> Duration {
+        self.0 = if lasted >= STABLE { FIRST_PAUSE } else { self.0.min(LONGEST_AFTER_SESSION) };
+        self.after_failure()
+    }
+}
 
 async fn open(shared: &Shared, address: &str, pinned: Option<Fingerprint>) -> Result<Channel, LinkError> {
     let config =
@@ -105,29 +126,28 @@ pub(crate) async fn introduce(
 
 /// Keeps the link to an array until the connection is removed.
 pub(crate) async fn keep(shared: Arc<Shared>, peer: Arc<Peer>) {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Pauses(FIRST_PAUSE);
     while !peer.is_removed() {
         let began = clock::now();
         let end = tokio::select! {
             end = attempt(&shared, &peer) => end,
             () = peer.removed() => return,
         };
-        match end {
-            Ok(SessionEnd::Lost(_)) if clock::now().saturating_duration_since(began) >= STABLE => pause = FIRST_PAUSE,
-            Ok(SessionEnd::Lost(_)) => {}
+        let pause = match end {
+            Ok(SessionEnd::Lost(_)) => pauses.after_session(clock::now().saturating_duration_since(began)),
             Ok(SessionEnd::Removed | SessionEnd::Stopped) => return,
             Err(error) => {
                 let problem = error.to_string();
                 if peer.set_problem(problem.clone()) {
                     tracing::warn!(array = peer.name(), "no link: {problem}");
                 }
+                pauses.after_failure()
             }
-        }
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = peer.removed() => return,
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -157,4 +177,21 @@ async fn attempt(shared: &Arc<Shared>, peer: &Arc<Peer>) -> Result<SessionEnd, L
     // It ends with the session.
     let _ = carrying.await;
     Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_session_begins_soon_after_short_ones() {
+        let mut pauses = Pauses(FIRST_PAUSE);
+        let short = Duration::from_millis(10);
+        let found: Vec<_> = (0..5).map(|_| pauses.after_session(short).as_millis()).collect();
+        assert_eq!(found, [100, 200, 400, 500, 500]);
+        let failed: Vec<_> = (0..5).map(|_| pauses.after_failure().as_millis()).collect();
+        assert_eq!(failed, [1000, 2000, 4000, 5000, 5000]);
+        assert_eq!(pauses.after_session(short), LONGEST_AFTER_SESSION);
+        assert_eq!(pauses.after_session(STABLE), FIRST_PAUSE);
+    }
 }
