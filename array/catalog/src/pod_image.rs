@@ -5,7 +5,7 @@ use crate::name::{check_name, folded};
 use crate::pod::{MAX_CONTENT, MAX_STREAM, stream_of};
 use crate::record::{Qos, Tag, is_default};
 use crate::reservation_place::RESERVATIONS_BLOCKS;
-use crate::{MAX_GROUP_VOLUMES, MIN_VOLUME_BYTES};
+use crate::{MAX_GROUP_VOLUMES, MIN_VOLUME_BYTES, POD_RESYNC_LIMITS};
 use engine::{Change, MAX_MESSAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,6 +188,7 @@ impl PodImage {
         let checks = [
             (check_name(&self.name).is_ok(), "the name of the pod is not one"),
             (self.stream <= MAX_STREAM, "a number has more than 31 bits"),
+            (self.resync_limit.is_none_or(|limit| POD_RESYNC_LIMITS.contains(&limit)), "the resync limit is not one"),
             (self.next_content <= MAX_CONTENT + 1, "the number of a content has more than 30 bits"),
             (self.volumes.len() <= MAX_GROUP_VOLUMES, "a pod has at most 1000 volumes"),
             (contents.len() == count, "two objects have one content"),

@@ -109,9 +109,10 @@ fn adoption_is_refused_in_words() {
 fn images_that_contradict_themselves_are_refused() {
     let (_, _, first) = stretched();
     let good = image(&first, "p");
-    let edits: [(&str, fn(&mut PodImage)); 12] = [
+    let edits: [(&str, fn(&mut PodImage)); 13] = [
         ("the name of the pod is not one", |image| image.name = "a b".into()),
         ("a number has more than 31 bits", |image| image.stream = 1 << 31),
+        ("the resync limit is not one", |image| image.resync_limit = Some(0)),
         ("two objects have one content", |image| image.volumes[1].content = 1),
         ("a content is not counted", |image| image.next_content = 3),
         ("a serial number is not one", |image| image.volumes[0].serial = "zz".into()),
