@@ -59,10 +59,8 @@ export function OneArray({ pod }: { pod: Pod }) {
       {!pod.destroyed && (
         <May>
           <div className="acts rule">
-            <button type="button" className="btn small" onClick={() => open({ kind: 'stretch', pod })}>
-              {text.verbs.stretch}
-            </button>
-            <ResyncLimitButton pod={pod} />
+            <Act verb={text.verbs.stretch} run={() => open({ kind: 'stretch', pod })} />
+            <Act verb={text.verbs.resyncLimit} run={() => open({ kind: 'resyncLimit', pod })} />
           </div>
         </May>
       )}
@@ -185,54 +183,37 @@ function Mediator({ replication }: { replication: PodReplication }) {
   );
 }
 
-/** The hint says why it is off. */
-function ResyncLimitButton({ pod, hint }: { pod: Pod; hint?: string | undefined }) {
+type ActProps = { verb: string; run: () => void; hint?: string | undefined; isDanger?: boolean };
+
+/** A small button. The hint says why it is off. */
+function Act({ verb, run, hint, isDanger }: ActProps) {
   return (
     <button
       type="button"
-      className="btn small"
+      className={`btn small${isDanger ? ' danger' : ''}`}
       disabled={hint !== undefined}
       title={hint}
-      onClick={() => open({ kind: 'resyncLimit', pod })}
+      onClick={run}
     >
-      {text.verbs.resyncLimit}
+      {verb}
     </button>
   );
 }
 
 /** The array that orders the changes of a pod limits its resync, hands it over, and removes the other one. */
 function Actions({ pod, replication }: { pod: Pod; replication: PodReplication | null }) {
+  const { verbs } = text;
   const array = stretched.otherArray(pod);
   const other = replication?.arrays.find(({ is_this }) => !is_this);
   const isThere = other?.status === 'online' && other.is_sequencer;
   const hint = isThere ? words.orderedThere(array) : undefined;
   return (
     <div className="acts rule">
-      <button type="button" className="btn small" onClick={() => open({ kind: 'prefer', pod })}>
-        {text.verbs.prefer}
-      </button>
-      <button type="button" className="btn small" onClick={() => open({ kind: 'mediator', pod })}>
-        {text.verbs.mediator}
-      </button>
-      <ResyncLimitButton pod={pod} hint={hint} />
-      <button
-        type="button"
-        className="btn small"
-        disabled={isThere}
-        title={hint}
-        onClick={() => open({ kind: 'resign', pod, array })}
-      >
-        {text.verbs.resign}
-      </button>
-      <button
-        type="button"
-        className="btn small danger"
-        disabled={isThere}
-        title={hint}
-        onClick={() => open({ kind: 'unstretch', pod, array })}
-      >
-        {text.verbs.unstretch}
-      </button>
+      <Act verb={verbs.prefer} run={() => open({ kind: 'prefer', pod })} />
+      <Act verb={verbs.mediator} run={() => open({ kind: 'mediator', pod })} />
+      <Act verb={verbs.resyncLimit} run={() => open({ kind: 'resyncLimit', pod })} hint={hint} />
+      <Act verb={verbs.resign} run={() => open({ kind: 'resign', pod, array })} hint={hint} />
+      <Act verb={verbs.unstretch} run={() => open({ kind: 'unstretch', pod, array })} hint={hint} isDanger />
     </div>
   );
 }
